@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fairseq_aiayn.diagnosis.changes import PLUGIN, SEARCH, averaged, joined, merges, whole
+from fairseq_aiayn.diagnosis.changes import AVERAGE, JOINED, MERGES, PLUGIN, SEARCH, whole
 from fairseq_aiayn.diagnosis.evidence import Evidence
-from fairseq_aiayn.diagnosis.findings import Finding, Here, Weight, compare
+from fairseq_aiayn.diagnosis.findings import Finding, Here, Weight, as_text, compare
 from fairseq_aiayn.diagnosis.regime import OUR_RATE, judge_regime
 from fairseq_aiayn.paper import ADAM, OWN, PARSING, ROWS, TABLE_3, Row
 from fairseq_aiayn.runs.logs import as_number
@@ -21,7 +21,6 @@ from fairseq_aiayn.settings import (
     SIDES,
     averaged_of,
     decoding,
-    fitting,
     is_about,
     option,
     task_of,
@@ -30,6 +29,9 @@ from fairseq_aiayn.settings import (
 
 LARGE, MEDIUM, UNKNOWN, SMALL, NONE = Weight
 Findings = Iterator[tuple[str, Finding | None]]  # by aspect; None if no file says what was so
+CONSTANTS = "Adam, β1 {}, β2 {}, ε {}"
+OF_TINY = "after 1,450 updates of tiny (docs/results.md#ablation_tiny)"
+ROW_D = "BLEU less for base (Table 3, row D)"
 
 
 def judge(run: Evidence, row: Row, is_transformer: bool, failed: bool) -> Findings:
@@ -41,25 +43,15 @@ def judge(run: Evidence, row: Row, is_transformer: bool, failed: bool) -> Findin
             yield from judged(run, row)
 
 
-def as_text(number: float | None) -> str | None:
-    """Return a number as findings show it."""
-    return None if number is None else f"{number:,g}"
-
-
 def unless_stocks(run: Evidence, part: str, stocks: str) -> Here:
     """Return what stock fairseq's part does; this plugin's does as the paper."""
-    here: dict[bool | None, Here] = {True: True, False: stocks, None: None}
-    return here[run.is_ours(part)]
+    is_ours = run.is_ours(part)
+    return stocks if is_ours is False else is_ours
 
 
 def bleu_gain(worse: str, better: str) -> float:
     """Return how much higher the BLEU is that the paper prints for the second row."""
     return (ROWS[better].published.bleu or 0) - (ROWS[worse].published.bleu or 0)
-
-
-ROW_D = "(Table 3, row D)"
-CONSTANTS = "Adam, β1 {}, β2 {}, ε {}"
-OF_TINY = "after 1,450 updates of tiny (docs/results.md#ablation_tiny)"
 
 
 def _kind(run: Evidence, row: Row) -> Findings:
@@ -74,57 +66,55 @@ def _kind(run: Evidence, row: Row) -> Findings:
 
 
 def _training(run: Evidence, row: Row) -> Findings:
-    stocks, change = whole(run, row, "stock"), f"{PLUGIN} --task {task_of(row)}"
-    here = unless_stocks(run, "task", "by source length")
+    stocks, is_adam = whole(run, row, "stock"), run.is_ours("optimizer") is not None
+    paper, here = "pairs of nearly one length on both sides", "by source length"
     effect = f"fewer tokens a batch; BLEU 22.03 ± 0.42, not 23.17 ± 0.49, {OF_TINY}"
-    paper = "pairs of nearly one length on both sides"
-    yield "batches", compare(paper, here, effect, change)
-    here = as_text(run.number("warmup_updates"))
+    change = f"{PLUGIN} --task {task_of(row)}"
+    yield "batches", compare(paper, unless_stocks(run, "task", here), effect, change)
     effect = "negligible, or crucial where it prevents divergence (tensor2tensor#991)"
     has_warmup = run.text("lr_scheduler") in ("inverse_sqrt", OUR_RATE)
     change = f"--warmup-updates {row.warmup}" if has_warmup else stocks
-    yield "warm-up", compare(f"{row.warmup:,}", here, effect, change)
-    here, is_adam = run.text("optimizer"), run.is_ours("optimizer") is not None
+    yield "warm-up", compare(f"{row.warmup:,}", run.shown("warmup_updates"), effect, change)
+    constants = run.text("optimizer")
     if is_adam and (betas := run.text("adam_betas")) is not None:
         numbers = [*map(as_number, re.findall(r"[\d.e-]+", betas)), run.number("adam_eps")]
         is_known = len(numbers) == 3 and None not in numbers
-        here = CONSTANTS.format(*numbers) if is_known else None
+        constants = CONSTANTS.format(*numbers) if is_known else None
     paper = CONSTANTS.format(ADAM.beta_1, ADAM.beta_2, ADAM.epsilon)
     change = f"--adam-betas {ADAM.beta_1},{ADAM.beta_2} --adam-eps {ADAM.epsilon}"
     effect = "another optimizer, or other constants"
-    yield "Adam", compare(paper, here, effect, change if is_adam else stocks)
-    here = as_text(run.number("clip_norm"))
-    yield "clipping", compare("0", here, "the paper has no clipping", "--clip-norm 0")
-    here = run.is_ours("optimizer") or as_text(run.number("weight_decay"))
+    yield "Adam", compare(paper, constants, effect, change if is_adam else stocks)
+    effect = "the paper has no clipping"
+    yield "clipping", compare("0", run.shown("clip_norm"), effect, "--clip-norm 0")
+    decay: Here = run.is_ours("optimizer") or run.shown("weight_decay")
     change = "--weight-decay 0" if is_adam else stocks
-    yield "weight decay", compare("0", here, "the paper has none", change)
+    yield "weight decay", compare("0", decay, "the paper has none", change)
 
 
 def _regularization(run: Evidence, row: Row) -> Findings:
     # A parser's dropout was chosen on section 22, and is not printed
     dropout, of_attention = (
-        as_text(rate) if row.shared_vocabulary or rate == 0 else None
-        for rate in map(run.number, ("dropout", "attention_dropout"))
+        rate if row.shared_vocabulary or rate == "0" else None
+        for rate in map(run.shown, ("dropout", "attention_dropout"))
     )
     weight, effect = MEDIUM, "another regularization"
     if dropout == "0":
-        weight, effect = LARGE, f"{bleu_gain('d_drop0', 'base'):.1f} BLEU less for base {ROW_D}"
+        weight, effect = LARGE, f"{bleu_gain('d_drop0', 'base'):.1f} {ROW_D}"
     yield "dropout", compare(f"{row.P_drop:g}", dropout, effect, f"--dropout {row.P_drop}", weight)
     effect = "the paper has none in attention weights"
     yield "attention dropout", compare("0", of_attention, effect, "--attention-dropout 0")
     rate = run.number("relu_dropout") or run.number("activation_dropout")
-    here: Here = run.is_ours("arch") or as_text(rate)
     effect = "the paper has none within the feed-forward network"
-    change = "--activation-dropout 0 --relu-dropout 0"
+    here, change = run.is_ours("arch") or as_text(rate), "--activation-dropout 0 --relu-dropout 0"
     yield "activation dropout", compare("0", here, effect, change)
-    criterion, here = run.text("criterion"), as_text(run.number("label_smoothing"))
+    criterion, here = run.text("criterion"), run.shown("label_smoothing")
     change = f"--label-smoothing {row.epsilon_ls}"
     effect = "another loss: perplexities do not compare either"
     if criterion and run.is_ours("criterion") is None:
         change = whole(run, row, "stock")
         here = "0" if criterion == "cross_entropy" else criterion
     if here == "0":
-        effect = f"{bleu_gain('d_ls0', 'base'):.1f} BLEU less for base {ROW_D}"
+        effect = f"{bleu_gain('d_ls0', 'base'):.1f} {ROW_D}"
     yield "label smoothing", compare(f"{row.epsilon_ls:g}", here, effect, change, MEDIUM)
     here = "--amp" if run.is_on("amp") else "fp16" in run.options or None
     effect = "fairseq divides gradients by the loss scale twice"
@@ -146,38 +136,37 @@ SHARED = {
 
 
 def _model(run: Evidence, row: Row) -> Findings:
+    ours, is_ours = whole(run, row), run.is_ours("arch")
     yield "sizes", _sizes(run, row)
-    is_known = run.is_ours("arch") or all(name in run.options for name in NORMS)
+    is_known = is_ours or all(name in run.options for name in NORMS)
     here: Here = "before each sub-layer" if any(map(run.is_on, NORMS)) else is_known or None
     effect = "worse on WMT14 en-de, easier without warm-up (Nguyen and Salazar 2019)"
-    ours, stocks = whole(run, row), whole(run, row, "stock")
-    yield "norms", compare("after each sub-layer", here, effect, stocks)
+    yield "norms", compare("after each sub-layer", here, effect, whole(run, row, "stock"))
     here = unless_stocks(run, "arch", "1e-5")
     yield "ε of LayerNorm", compare("1e-6", here, "not measured", ours)
     yield "positions", _positions(run, row)
     name = "share_all_embeddings" if row.shared_vocabulary else "share_decoder_input_output_embed"
     on = next((text for name, text in SHARED.items() if run.is_on(name)), None)
     default = "none" if any(name in run.options for name in SHARED) else None
-    here = on or run.is_ours("arch") or default  # our model shares what its row shares
-    effect, two = "more parameters than the paper's model", len(set(run.types)) > 1
-    needs_joined = row.shared_vocabulary and two
-    change = joined(run, option(name)) if needs_joined else option(name)
+    here = on or is_ours or default  # our model shares what its row shares
+    needs_joined = row.shared_vocabulary and len(set(run.types)) > 1
+    change = JOINED.format(*run.languages, option(name)) if needs_joined else option(name)
+    effect = "more parameters than the paper's model"
     yield "shared matrices", compare(SHARED[name], here, effect, change)
     vocabulary = vocabulary_of(row, run.corpus)
-    fits = fitting(run.trained_on.pairs) if run.trained_on else None
     effect = "another text or number of merges: perplexities per piece do not compare"
-    change = merges(run, fits.vocabulary if fits else vocabulary)
+    change = MERGES.format(*run.languages, run.fits.vocabulary if run.fits else vocabulary)
     is_papers = row in (*OWN, PARSING) or is_about(max(run.types, default=0), vocabulary)
     here = (is_papers and not needs_joined) or run.dictionaries if run.types else None
     yield "vocabulary", compare(f"about {vocabulary:,}", here, effect, change)
     # Stock fairseq has this scheme since March 2020, and the option since October 2020
-    is_new = run.is_ours("arch") is False and "batch_size" in run.options
+    is_new = is_ours is False and "batch_size" in run.options
     scheme = run.text("initialization") or ("fairseq" if is_new else None)
     here = None if run.begun_from else scheme
     effect = f"perplexity 9.49 (fairseq), 10.19 (tensor2tensor), 10.27 (0.9) {OF_TINY}"
-    change = f"--initialization {row.initialization}" if run.is_ours("arch") else ours
+    change = f"--initialization {row.initialization}" if is_ours else ours
     yield "initial values", compare(row.initialization, here, effect, change)
-    here = run.is_ours("arch") or run.text("activation_fn")
+    here = is_ours or run.text("activation_fn")
     yield "activation", compare("relu", here, "another network", "--activation-fn relu")
 
 
@@ -194,10 +183,8 @@ def run_sizes(run: Evidence) -> str | None:
         if not all(given):
             return None
         of_a_head = given[1] // given[3]
-        values = [*given, *(run.number(name) or of_a_head for name in ("d_k", "d_v"))]
-        sides.append(
-            ", ".join(f"{name} {n:g}" for name, n in zip(SIZE_SYMBOLS, values, strict=True))
-        )
+        given += [run.number(name) or of_a_head for name in ("d_k", "d_v")]
+        sides.append(", ".join(map("{} {:g}".format, SIZE_SYMBOLS, given)))
     return " / ".join(dict.fromkeys(sides))
 
 
@@ -212,21 +199,22 @@ def _sizes(run: Evidence, row: Row) -> Finding | None:
 
 
 def _positions(run: Evidence, row: Row) -> Finding | None:
-    paper = "learned" if row.learned_positions else SINUSOIDS
+    here, weight, change = None, SMALL, whole(run, row)
+    effect = f"{bleu_gain('base', 'e_learned'):+.1f} BLEU if learned (row E)"
+    sides = [side for name, side in LEARNED.items() if run.is_on(name)]
     if run.is_on("no_token_positional_embeddings"):
+        here, weight = "none", LARGE
         effect = "the model does not see the order of words"
         change = "without --no-token-positional-embeddings"
-        return compare(paper, "none", effect, change, LARGE)
-    here, weight = None, SMALL
-    effect = f"{bleu_gain('base', 'e_learned'):+.1f} BLEU if learned (row E)"
-    if sides := [side for name, side in LEARNED.items() if run.is_on(name)]:
+    elif sides:
         here = "learned" if len(sides) > 1 or "both" in sides else f"learned ({sides[0]} only)"
     elif run.is_ours("arch"):
         here = SINUSOIDS
     elif any(name in run.options for name in LEARNED):
         here, weight = STOCKS_SINUSOIDS, UNKNOWN
         effect = f"BLEU 23.11 ± 0.75, not 23.17 ± 0.49, {OF_TINY}"
-    return compare(paper, here, effect, whole(run, row), weight)
+    paper = "learned" if row.learned_positions else SINUSOIDS
+    return compare(paper, here, effect, change, weight)
 
 
 # --- averaging, search and BLEU (section 6.1) ---------------------------------------------------
@@ -239,19 +227,18 @@ OF_SACREBLEU = {"13a": 27.52, "intl": 28.33}  # the authors' base model, by toke
 
 def _evaluation(run: Evidence, row: Row) -> Findings:
     search, ours = decoding(row), f"{SEARCH}{PLUGIN} --task {task_of(row)}"
-    if run.is_ours("arch") is False:
-        ours = whole(run, row)  # no search of this plugin decodes stock fairseq's models
     last = averaged_of(row, run.search.get("gen_subset"))
     effect = "checkpoints; averaging gains up to 1 BLEU, mostly less (tensor2tensor#317)"
-    here: Here = as_text(run.averaged)
-    yield "averaging", compare(f"{last}", here, effect, averaged(run, last), MEDIUM)
+    change = AVERAGE.format(last, run.text("save_dir") or "checkpoints")
+    yield "averaging", compare(f"{last}", as_text(run.averaged), effect, change, MEDIUM)
     for name, key, papers in (("beam", "beam", search.beam), ("α", "lenpen", search.alpha)):
-        here, change = as_text(as_number(run.search.get(key))), f"{SEARCH}--{key} {papers}"
-        yield name, compare(f"{papers}", here, "another search", change, SMALL)
+        given, change = as_text(as_number(run.search.get(key))), f"{SEARCH}--{key} {papers}"
+        yield name, compare(f"{papers}", given, "another search", change, SMALL)
     paper = "by log P / ((5 + |Y|)/6)^α, until no open hypothesis can win any more"
     here = unless_stocks(run, "search", "by log P / |Y|^α, until k hypotheses are finished")
     effect = "α means something else; BLEU moved by 0.1 (results.md#multi30k_published)"
-    effect += "; only aiayn_* models are decoded so" * ours.startswith("fairseq-train")
+    if run.is_ours("arch") is False:  # no search of this plugin decodes stock fairseq's models
+        ours, effect = whole(run, row), f"{effect}; only aiayn_* models are decoded so"
     yield "length penalty and end", compare(paper, here, effect, ours, SMALL)
     paper = f"1 x the sentence's own input + {search.extra_length}"
     effect = "longer outputs are cut, or a translation depends on its batch"
@@ -264,8 +251,7 @@ def _evaluation(run: Evidence, row: Row) -> Findings:
     yield "test set", compare("every sentence", _test_set(run), effect, change, SMALL)
     effect = "BLEU of byte pairs or word pieces is far higher than BLEU of words"
     change = f"{SEARCH}--post-process {run.pieces or 'subword_nmt'}"
-    here = _scored_text(run, row)
-    yield "text that is scored", compare("words", here, effect, change, LARGE)
+    yield "text that is scored", compare("words", _scored_text(run, row), effect, change, LARGE)
     yield "BLEU", _bleu(run)
 
 
@@ -309,7 +295,7 @@ def _bleu(run: Evidence) -> Finding | None:
     others than the paper's is of English-German, some of it of all of newstest2014."""
     if run.signature is None:
         return None
-    target = run.languages[1] or "xx"
+    target = run.languages[1]
     change = f"aiayn bleu --hypothesis FILE --reference FILE --target-lang {target}"
     paper, is_german = "cased, of Moses tokens", target.lower()[:2] in ("de", "xx")
     paper += "; German: ASCII quotes, split compounds" * is_german

@@ -13,6 +13,14 @@ from fairseq_aiayn.settings import task_of
 PLUGIN = "--user-dir $(aiayn user-dir)"
 SEARCH = "fairseq-generate ... "
 BFLOAT16 = f"{PLUGIN} --bf16, without --fp16"
+# Of the number of checkpoints, and --save-dir
+AVERAGE = "aiayn average --last {0} --dir {1} --output {1}/average.pt"
+# Of both languages, and the number of byte pairs, or the option that shares matrices
+MERGES = "cat train.{} train.{} | subword-nmt learn-bpe --total-symbols -s {} > codes"
+JOINED = (
+    "fairseq-preprocess --source-lang {} --target-lang {} --joined-dictionary --trainpref train"
+    " --validpref valid --destdir joined; fairseq-train joined ... --save-dir joined {}"
+)
 
 
 def whole(run: Evidence, row: Row, system: str = "aiayn") -> str:
@@ -33,25 +41,3 @@ def commands(run: Evidence, row: Row) -> dict[str, str]:
     if run.is_ours("arch") is not False:
         return ours
     return {"the nearest of stock fairseq": whole(run, row, "stock")} | ours
-
-
-def averaged(run: Evidence, last: int) -> str:
-    """Return the command that averages a training's last checkpoints."""
-    directory = run.text("save_dir") or "checkpoints"
-    return f"aiayn average --last {last} --dir {directory} --output {directory}/average.pt"
-
-
-def merges(run: Evidence, vocabulary: int) -> str:
-    """Return the command that learns byte pairs of both languages' text."""
-    files = " ".join(f"train.{language or 'xx'}" for language in run.languages)
-    return f"cat {files} | subword-nmt learn-bpe --total-symbols -s {vocabulary} > codes"
-
-
-def joined(run: Evidence, sharing: str) -> str:
-    """Return the commands that make one dictionary of both languages, and share its matrices."""
-    source, target = (language or "xx" for language in run.languages)
-    pairs = f"--source-lang {source} --target-lang {target} --joined-dictionary"
-    files = "--trainpref train --validpref valid --destdir joined"
-    return (
-        f"fairseq-preprocess {pairs} {files}; fairseq-train joined ... --save-dir joined {sharing}"
-    )

@@ -34,7 +34,7 @@ GONE = re.compile(r"NCCL|gloo|Connection (?:reset|closed)|Broken ?pipe", re.IGNO
 ROOT_RANK = re.compile(r"^\s*rank +: (\d+)")  # the first of torchrun's report is its root cause
 RANK = re.compile(r"\[(?:rank|default)?(\d+)\]:|^(\d+): ")
 ALIVE = re.compile(r"(?:\| INFO \||\]\[INFO\] - )(?!.*peak memory: )")  # which is said at any end
-OF_USER = re.compile(r"KeyboardInterrupt|.*error: interrupted$")
+OF_USER = re.compile(r"KeyboardInterrupt|.*error: interrupted$")  # who interrupted it
 
 
 @dataclass(frozen=True)
@@ -45,28 +45,22 @@ class End:
     text: str
     rank: int | None = None  # of the process, where its lines name it
 
-    @property
-    def is_users(self) -> bool:
-        """Return whether a user interrupted it."""
-        return bool(OF_USER.match(self.text))
-
 
 def ending(log: Log) -> End | None:
     """Return the first cause of the first process that failed; None where the last line is one of
     a living process, for whatever was written before did not end it."""
-    done = max((statistics["line"] for statistics in log.statistics), default=0)
-    rest = [line for line in log.lines if line.number > done]
+    rest = log.lines[max(log.statistics, default=-1) + 1 :]
     alive = max((line.number for line in rest if ALIVE.search(line.text)), default=0)
     ends = [*_exceptions(rest), *_reports(rest)]
     if not any(end.line > alive for end in ends):
         return None
-    ranks = (match for line in rest if (match := ROOT_RANK.match(line.text)))
+    ranks = filter(None, (ROOT_RANK.match(line.text) for line in rest))
     root = next((int(match[1]) for match in ranks), None)
 
     def order(end: End) -> tuple[bool, bool, bool, int]:
-        is_others = bool(OF_ANOTHER.match(end.text))
-        is_root = end.rank is None or root is None or end.rank == root
-        return is_others, bool(GONE.search(end.text)), not is_root, end.line
+        is_others, is_gone = OF_ANOTHER.match(end.text), GONE.search(end.text)
+        is_root = root is None or end.rank in (None, root)
+        return bool(is_others), bool(is_gone), not is_root, end.line
 
     return min(ends, key=order)
 

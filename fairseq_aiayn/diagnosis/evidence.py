@@ -6,17 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from fairseq_aiayn.configuration import flat_options, plain_configuration
 from fairseq_aiayn.corpus.pieces import BEGINS, MARK
 from fairseq_aiayn.diagnosis.endings import ending
-from fairseq_aiayn.runs.logs import Line, Log, Start, as_number, curves_of, read_log
+from fairseq_aiayn.diagnosis.findings import as_text
+from fairseq_aiayn.paper import PAIRS_EN_DE
+from fairseq_aiayn.runs.logs import Log, Points, as_number, curves_of, read_log
 from fairseq_aiayn.scores import GENERATED, RESULT
-from fairseq_aiayn.settings import OURS, argument, option
+from fairseq_aiayn.settings import OURS, Fit, argument, fitting, option
 
 if TYPE_CHECKING:
     from fairseq_aiayn.runs.run import ScoredRun
@@ -43,24 +45,7 @@ TRANSLATED = re.compile(r"Translated ([\d,]{1,20}) sentences")
 LEFT_OUT = re.compile(r"(?<!\S)((\S+): ([\d,]{1,20}) of ([\d,]{1,20}) pairs are left out by .*)")
 SKIPPED = re.compile(r"(([\d,]{1,20}) samples have invalid sizes and will be skipped[^\[]*)")
 # Pairs of a part of the data, which may lie in several folders, and their languages
-EXAMPLES = re.compile(r"(?<!\S)(\S+ train\d*) (?:\S+-\S+ )?([\d,]{1,20}) examples\s*$")
-PAIR = re.compile(r" train\d* ([^\s-]+)-(\S+) [\d,]{1,20} examples$", re.MULTILINE)
-
-
-class Text(NamedTuple):
-    """What a model was trained on."""
-
-    pairs: int
-    line: int  # of the log
-
-
-class LeftOut(NamedTuple):
-    """Pairs that were left out of a set."""
-
-    pairs: int
-    of: int  # 0: not known
-    said: str  # by the log
-    line: int
+EXAMPLES = re.compile(r"(?<!\S)(\S+ train\d*) (?:([^\s-]+)-(\S+) )?([\d,]{1,20}) examples\s*$")
 
 
 @dataclass(frozen=True)
@@ -74,16 +59,15 @@ class Evidence:
     updates: int | None = None
     tokens_per_update: float | None = None  # target tokens, without padding
     gpus: int | None = None  # of all nodes
-    curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # by update, of CURVES
     is_finished: bool | None = None
-    starts: Sequence[Start] = ()
-    trainings: Sequence[int] = ()  # of the file, by their first lines
-    chosen: int = 1  # of the trainings
     log: Log = NO_LOG  # of the training
+    starts: Sequence[Log] = ()  # of the training
+    trainings: Sequence[Sequence[Log]] = ()  # of the file, by their starts
+    chosen: int = 1  # of the trainings
     types: Sequence[int] = ()  # of the dictionaries, source and target, or of the target alone
     averaged: int | None = None  # checkpoints
     search: Mapping[str, object] = field(default_factory=dict)  # options of fairseq-generate
-    searches: Sequence[int] = ()  # of its output, by their first lines; the last counts
+    searches: Sequence[Log] = ()  # of its output; the last counts
     translated: int | None = None  # sentences
     missing: int = 0  # sentences, by the numbers of those that were translated
     # How pieces in the text of the translation are joined, empty if it has none
@@ -93,6 +77,10 @@ class Evidence:
     def number(self, name: str) -> float | None:
         """Return an option that is a number; of a list, such as --lr 0.1,0.2, the last."""
         return as_number(self.options.get(name))
+
+    def shown(self, name: str) -> str | None:
+        """Return an option that is a number as findings show it."""
+        return as_text(self.number(name))
 
     def text(self, name: str) -> str | None:
         """Return an option as text."""
@@ -111,47 +99,51 @@ class Evidence:
         return is_ours if is_ours or name == STOCKS.get(part, name or "") else None
 
     @cached_property
-    def left_out(self) -> list[LeftOut]:
-        """The pairs that were left out of each set; without this plugin, of the largest."""
-        found = {match[2]: (match, line) for line, match in self.log.find(LEFT_OUT)}
-        if found:
-            return [
-                LeftOut(_whole(match[3]), _whole(match[4]), match[1], line)
-                for match, line in found.values()
-            ]
-        pairs = self.trained_on.pairs if self.trained_on else 0
-        skipped = [
-            LeftOut(_whole(match[2]), pairs, match[1].rstrip(" ,"), line)
-            for line, match in self.log.find(SKIPPED)
-        ]
-        return [max(skipped)] if skipped else []
+    def curves(self) -> dict[str, Points]:
+        """The curves of the training, by update."""
+        return curves_of(self.log, self.subset)
 
     @cached_property
-    def trained_on(self) -> Text | None:
-        """The text, all folders together; a later start says it again."""
-        parts = {match[1]: (line, match) for line, match in self.log.find(EXAMPLES)}
-        if not parts:
-            return None
-        *_, (line, _) = parts.values()
-        pairs = sum(_whole(match[2]) for _, match in parts.values())
-        return Text(pairs, line)
+    def left_out(self) -> list[tuple[float, str, int]]:
+        """What was left out of each set, without this plugin of the largest: the share of the
+        pairs, what the log says, and its line."""
+        ours = {
+            match[2]: (_whole(match[3]) / (_whole(match[4]) or PAIRS_EN_DE), match[1], line)
+            for line, match in self.log.find(LEFT_OUT)
+        }
+        pairs = self.trained_on[0] or PAIRS_EN_DE
+        stocks = [
+            (_whole(match[2]) / pairs, match[1].rstrip(" ,"), line)
+            for line, match in self.log.find(SKIPPED)
+        ]
+        return [*ours.values()] or sorted(stocks)[-1:]
+
+    @cached_property
+    def trained_on(self) -> tuple[int, int]:
+        """The pairs of the text, all folders together, and a line that says them; a later start
+        says them again."""
+        parts = {match[1]: (_whole(match[4]), line) for line, match in self.log.find(EXAMPLES)}
+        return sum(pairs for pairs, _ in parts.values()), [(0, 0), *parts.values()][-1][1]
+
+    @property
+    def fits(self) -> Fit | None:
+        """What fits the text; None for a large or unknown one, which the paper's rows fit."""
+        return fitting(self.trained_on[0]) if self.trained_on[1] else None
 
     @cached_property
     def languages(self) -> tuple[str, str]:
-        """Source and target language; empty where no file says them."""
+        """Source and target language; xx where no file says them."""
         given = (self.text("source_lang"), self.text("target_lang"))
-        pair = PAIR.search(self.log.text)
-        logged = pair.groups() if pair else (*self.log.dictionaries, "", "")[:2]
+        pairs = (match.group(2, 3) for _, match in self.log.find(EXAMPLES) if match[2])
+        logged = next(pairs, (*self.log.dictionaries, "", "")[:2])
         source, target = given if all(given) else logged
-        return (source or "", target or "") if "None" not in logged else ("", "")
+        return (source or "xx", target or "xx") if "None" not in logged else ("xx", "xx")
 
     @property
     def dictionaries(self) -> str:
         """The types of the dictionaries, in words."""
-        several = "two dictionaries, of " * (len(set(self.types)) > 1)
-        return (
-            several + " and ".join(f"{types:,}" for types in dict.fromkeys(self.types)) + " types"
-        )
+        numbers = [f"{types:,}" for types in dict.fromkeys(self.types)]
+        return "two dictionaries, of " * (len(numbers) > 1) + f"{' and '.join(numbers)} types"
 
     @property
     def devices(self) -> int:
@@ -171,7 +163,7 @@ class Evidence:
     def is_papers_pair(self) -> bool:
         """Return whether figures of English-German may be of this text: no file says another."""
         codes = [language.lower()[:2] for language in self.languages]
-        return codes in (["en", "de"], ["", ""])
+        return codes in (["en", "de"], ["xx", "xx"])
 
     @property
     def is_transformer(self) -> bool:
@@ -286,74 +278,66 @@ def _of_checkpoint(path: Path) -> Evidence:
 
 
 def _of_log(log: Log, chosen: int | None = None) -> Evidence:
-    """Read a training of a log, finished or not, and a translation that follows it."""
+    """Read a training of a log, finished or not, and a translation that follows it; of a log that
+    has none, all that it says."""
     trainings = log.trainings
     number = chosen or len(trainings)
     if chosen and not 1 <= chosen <= len(trainings):
         raise ValueError(f"--training: expected 1 to {len(trainings)} of {log.path}, got {chosen}")
-    starts = trainings[number - 1] if trainings else []
-    begins = [training[0].log.lines[0].number for training in trainings]
-    run = replace(_of_training(log, starts), trainings=begins, chosen=number)
-    later = log.starts[log.starts.index(starts[-1]) + 1 :] if starts else []
-    later = [*takewhile(lambda start: not start.is_training, later)]
+    if not trainings:
+        return _of_starts([log])
+    run = replace(_of_starts(trainings[number - 1]), trainings=trainings, chosen=number)
+    after = dropwhile(lambda start: start is not run.starts[-1], log.starts)
+    later = takewhile(lambda start: not start.is_training, [*after][1:])
     marks = (GENERATED, RESULT, TRANSLATED)  # fairseq-validate leaves none of them
-    later = [start for start in later if any(mark.search(start.log.text) for mark in marks)]
-    return _with_search(run, later) if later else run
+    searches = [start for start in later if any(mark.search(start.text) for mark in marks)]
+    return _with_search(run, searches) if searches else run
 
 
-def _of_training(log: Log, starts: list[Start]) -> Evidence:
-    """Return what the starts of one training say; the whole log, if it has none."""
-    options, last = (starts[-1].options, starts[-1].log) if starts else ({}, log)
-    if starts:
-        log = Log(log.path, [line for start in starts for line in start.log.lines])
-    curves = curves_of(log, Evidence("", options).subset)
-    updates = max((max(curve) for curve in curves.values() if curve), default=None)
-    asked = as_number(options.get("max_update"))
-    devices = DEVICES.search(last.text)
-    return Evidence(
-        name=str(log.path),
-        options=options,
+def _of_starts(starts: Sequence[Log]) -> Evidence:
+    """Return what the starts of one training say."""
+    last, log = starts[-1], Log(starts[0].path, [line for start in starts for line in start.lines])
+    options = last.options if last.is_training else {}
+    run = Evidence(str(log.path), options, log=log, starts=starts)
+    updates = max((max(curve) for curve in run.curves.values() if curve), default=None)
+    asked, devices = run.number("max_update"), DEVICES.search(last.text)
+    return replace(
+        run,
         updates=updates,
-        tokens_per_update=median(curves["tokens"].values()) if curves["tokens"] else None,
+        tokens_per_update=median(run.curves["tokens"].values() or [0]) or None,
         gpus=int(devices[1]) if devices else None,
         types=[*last.dictionaries.values()] or [*log.dictionaries.values()],
-        curves=curves,
         is_finished=bool(ENDED.search(last.text) or (asked and updates and updates >= asked)),
-        starts=starts,
-        log=log,
     )
 
 
-def searches_of(log: Log) -> list[Start]:
+def searches_of(log: Log) -> list[Log]:
     """Return the searches of fairseq-generate's output, each with its configuration if it is
     there; without any, each ends with its result."""
-    if log.starts and all(start.configuration for start in log.starts):
+    if all(start.configuration for start in log.starts):
         return log.starts
-    results = {number for number, _ in log.find(RESULT)}
-    parts: list[list[Line]] = [[]]
-    for line in log.lines:
-        parts[-1].append(line)
-        parts += [[]] * (line.number in results)
-    return [Start({}, Log(log.path, part)) for part in parts if len(part) > 1 or len(parts) == 1]
+    ends = [index for index, line in enumerate(log.lines, 1) if RESULT.search(line.text)]
+    parts = log.parts([0, *ends])
+    return [part for part in parts if len(part.lines) > 1] or parts[:1]
 
 
-def _with_search(run: Evidence, searches: Sequence[Start]) -> Evidence:
+def _with_search(run: Evidence, searches: Sequence[Log]) -> Evidence:
     """Add what the last search in fairseq-generate's output says."""
-    *_, last = searches
-    log, search = last.log, last.search_options
-    if result := RESULT.search(log.text):
+    last = searches[-1]
+    search = last.search_options
+    if result := RESULT.search(last.text):
         search = {"gen_subset": result[1], "beam": int(result[2])} | search
-    matches = [match for match in GENERATED.findall(log.text) if match[0] in "DH"]
-    count = TRANSLATED.search(log.text)
+    matches = [match for match in GENERATED.findall(last.text) if match[0] in "DH"]
+    count = TRANSLATED.search(last.text)
     if not search and not matches and not count:
-        raise ValueError(f"{log.path}: has neither options of fairseq-generate nor a translation")
+        raise ValueError(f"{last.path}: has neither options of fairseq-generate nor a translation")
     kind = min((kind for kind, _, _ in matches), default="")  # D, detokenized, or else H
     texts = "\n".join(text for its_kind, _, text in matches if its_kind == kind)
     numbers = {int(number) for _, number, _ in matches}
     return replace(
         run,
         search=search,
-        searches=[each.log.lines[0].number for each in searches],
+        searches=searches,
         translated=len(numbers) or (_whole(count[1]) if count else None),
         missing=max(numbers, default=-1) + 1 - len(numbers),
         pieces=_pieces(texts) if texts else None,

@@ -38,8 +38,13 @@ class Finding:
 Here = str | Literal[True] | None  # what a training had: True, what the paper has; None, not known
 
 
+def as_text(number: float | None) -> str | None:
+    """Return a number as findings show it."""
+    return None if number is None else f"{number:,g}"
+
+
 def compare(
-    paper: str, here: Here, effect: str, change: str = "", weight: Weight = Weight.UNKNOWN
+    paper: str, here: Here, effect: str, change: str, weight: Weight = Weight.UNKNOWN
 ) -> Finding | None:
     """Return what a training had beside what the paper has, and what follows if that differs; None
     if no file says what it had."""

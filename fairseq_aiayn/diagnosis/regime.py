@@ -68,10 +68,8 @@ def _tokens(run: Evidence) -> tuple[float, str]:
         return run.tokens_per_update, "the log"
     max_tokens = run.number("max_tokens") or 0
     sentences = next(filter(None, map(run.number, SENTENCES)), 0)
-    limits = (
-        (max_tokens, f"--max-tokens {max_tokens:g}"),
-        (sentences * OF_A_SENTENCE, f"--batch-size {sentences:g}"),
-    )
+    of_sentences = (sentences * OF_A_SENTENCE, f"--batch-size {sentences:g}")
+    limits = (max_tokens, f"--max-tokens {max_tokens:g}"), of_sentences
     limit, source = min((pair for pair in limits if pair[0]), default=(0, ""))
     every = int(run.number("update_freq") or 1)
     return limit * run.devices * every, f"{source}, {run.devices} GPUs, --update-freq {every}"
@@ -134,7 +132,7 @@ def _updates(run: Evidence, row: Row) -> Finding | None:
 
 def still_falls(run: Evidence) -> bool | None:
     """Return whether the development loss fell in the last fifth; None if that is not known."""
-    losses = run.curves.get("development loss", {})
+    losses = run.curves["development loss"]
     points = {update: value for update, value in losses.items() if math.isfinite(value)}
     last = max(points, default=0)
     before = [value for update, value in points.items() if update <= 0.8 * last]
@@ -163,9 +161,9 @@ def _rate(run: Evidence, row: Row, failed: bool) -> Finding | None:
     effect = f"{ratio:.2f} of the paper's rate after the warm-up"
     weight = Weight.UNKNOWN if HALF <= ratio <= 1 / HALF else Weight.LARGE
     if failed and ratio > 1:
-        return compare(paper, here, f"{effect}, with which the loss failed", change, Weight.LARGE)
-    if 1 < ratio <= _tokens(run)[0] / row.batch_tokens:
-        return compare(paper, here, f"{effect}, with its batch {RECIPE}", weight=Weight.NONE)
+        effect, weight = f"{effect}, with which the loss failed", Weight.LARGE
+    elif 1 < ratio <= _tokens(run)[0] / row.batch_tokens:
+        change, effect, weight = "", f"{effect}, with its batch {RECIPE}", Weight.NONE
     return compare(paper, here, effect, change, weight)
 
 

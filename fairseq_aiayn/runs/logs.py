@@ -9,19 +9,18 @@ from __future__ import annotations
 import ast
 import gzip
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_aiayn.configuration import flat_options
 from fairseq_aiayn.files import NOT_GZIP
 
-__all__ = ["SECONDS", "Line", "Log", "Points", "Start", "as_number", "curves_of", "read_log"]
+__all__ = ["SECONDS", "Line", "Log", "Points", "as_number", "curves_of", "read_log"]
 
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]{1,20})")  # once per start
 DONE = "done training in"
@@ -45,6 +44,7 @@ CURVES = {  # of a training, by what the log calls them
 }
 VALIDATED = {"loss": "loss", "perplexity": "ppl", "BLEU": "bleu", "F1": "f1"}  # of validations
 UPDATES = ("num_updates", "train_num_updates")  # of statistics within an epoch, and of its end
+OBJECT = re.compile(r"<[^<>']*(?:'[^']*')?[^<>']*>")  # as Python prints what has no literal
 LARGEST = 10**15  # updates, tokens, seconds: more are none of a training
 SECONDS = "seconds"  # the curve of the time that an update was done at
 COLOUR = re.compile(r"\x1b\[[\d;]*m")  # what a terminal draws
@@ -58,26 +58,19 @@ class Line(NamedTuple):
     text: str
 
 
-class Loaded(NamedTuple):
-    """A checkpoint that a training began with."""
-
-    update: int
-    line: int  # of the log
-
-
 @dataclass(frozen=True)
 class Log:
-    """The lines of a log, and the file that they come from."""
+    """Lines of a log, all or those of one start of a command, and the file they come from."""
 
     path: Path
     lines: Sequence[Line]
 
     @cached_property
-    def statistics(self) -> list[dict[str, float]]:
-        """The statistics of the log by their names in JSON, with their line; half-written objects
-        are skipped."""
-        found = ((line.number, statistics_of(line.text)) for line in self.lines)
-        return [{"line": number} | statistics for number, statistics in found if statistics]
+    def statistics(self) -> dict[int, dict[str, float]]:
+        """The statistics by their names in JSON, by the indices of their lines; half-written
+        objects are skipped."""
+        found = ((index, statistics_of(line.text)) for index, line in enumerate(self.lines))
+        return {index: statistics for index, statistics in found if statistics}
 
     @cached_property
     def text(self) -> str:
@@ -89,62 +82,93 @@ class Log:
         found = ((line.number, pattern.search(line.text)) for line in self.lines)
         return [(number, match) for number, match in found if match]
 
-    @cached_property
-    def starts(self) -> list[Start]:
-        """The starts of commands that wrote it, by the configurations that can be read; without
-        any, by the statistics, which begin anew."""
-        found = {index: _configuration(line.text) for index, line in enumerate(self.lines)}
-        begins = [index for index, configuration in found.items() if configuration]
-        begins = begins or self._first_updates()
-        return [
-            Start(found[begin], Log(self.path, self.lines[begin:end]))
-            for begin, end in zip(begins, [*begins, len(self.lines)][1:], strict=True)
-        ]
+    def line_of(self, update: int, part: str = "") -> int:
+        """Return the line of a training's statistics after an update, or those of a validation."""
+        keys, said = (
+            (f"{part}_num_updates",) if part else UPDATES,
+            reversed(self.statistics.items()),
+        )
+        lines = (self.lines[index] for index, each in said if update in map(each.get, keys))
+        return next(lines, Line(0, "")).number
 
-    def _first_updates(self) -> list[int]:
-        """Return where the updates begin anew, at the first of before or an earlier one."""
-        begins, first = [0], math.inf
-        for index, line in enumerate(self.lines):
-            found = statistics_of(line.text)
-            update = next(filter(None, map(found.get, UPDATES)), None)
-            if update is not None:
-                begins += [index] * (update <= first < math.inf)
-                first = min(update, first)
-        return begins if first < math.inf else []
+    @cached_property
+    def updates(self) -> list[tuple[int, float]]:
+        """The updates that its statistics are of, with the indices of their lines."""
+        found = ((index, map(each.get, UPDATES)) for index, each in self.statistics.items())
+        return [(index, update) for index, said in found for update in [*filter(None, said)][:1]]
 
     @property
-    def trainings(self) -> list[list[Start]]:
+    def begins(self) -> int:
+        """The number of its first line."""
+        return self.lines[0].number
+
+    def parts(self, begins: Sequence[int]) -> list[Log]:
+        """Return the parts of it that begin at these indices of lines."""
+        ends = [*begins, len(self.lines)][1:]
+        return [Log(self.path, self.lines[a:b]) for a, b in zip(begins, ends, strict=True)]
+
+    @cached_property
+    def starts(self) -> list[Log]:
+        """The starts of commands that wrote it, by the configurations that can be read; without
+        any, by the updates, which begin anew at the first of before or an earlier one."""
+        begins = [index for index, line in enumerate(self.lines) if _configuration(line.text)]
+        lowest = accumulate((update for _, update in self.updates), min)
+        anew = (index for (index, update), low in zip(self.updates[1:], lowest) if update <= low)
+        return self.parts(begins or [0, *anew])
+
+    @property
+    def trainings(self) -> list[list[Log]]:
         """The starts of each training; another directory or a first update begins a new one."""
-        trainings: list[list[Start]] = []
+        trainings: list[list[Log]] = []
         for start in (start for start in self.starts if start.is_training):
             before = next(filter(start.goes_on, reversed(trainings)), [])
             trainings = [*(each for each in trainings if each is not before), [*before, start]]
         return trainings
 
+    @cached_property
+    def configuration(self) -> dict[str, object]:
+        """The configuration with which it begins, if it does."""
+        return _configuration(self.lines[0].text) if self.lines else {}
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The options of its configuration by fairseq's argument names."""
+        return flat_options(self.configuration)
+
+    @property
+    def search_options(self) -> dict[str, object]:
+        """The options of fairseq-generate."""
+        groups = (self.configuration.get(name) for name in ("generation", "common_eval"))
+        own = [group for group in groups if isinstance(group, Mapping)]
+        return {name: value for group in [self.options, *own] for name, value in group.items()}
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the command is fairseq-train: other commands that have a model have its path."""
+        common = self.configuration.get("common_eval") or self.configuration
+        has_path = isinstance(common, Mapping) and common.get("path")
+        return not self.configuration or ("arch" in self.options and not has_path)
+
+    def goes_on(self, starts: Sequence[Log]) -> bool:
+        """Return whether it goes on with the training of these starts: it has loaded what they
+        left, or they had done no update."""
+        here, there = self.options, starts[-1].options
+        if here.get("save_dir") != there.get("save_dir"):
+            return False
+        if self.loaded[1]:
+            return not self.updates or self.updates[0][1] > self.loaded[1]
+        return here.get("seed") == there.get("seed") and not any(each.updates for each in starts)
+
+    @property
+    def loaded(self) -> tuple[int, int]:
+        """The line that says which checkpoint was loaded first, and its update; 0 without one."""
+        found = ((line, int(match[1])) for line, match in self.find(LOADED))
+        return next(found, (0, 0))
+
     @property
     def dictionaries(self) -> dict[str, int]:
         """The types of each dictionary that was loaded, by language, first that of the source."""
         return {language: int(types) for language, types in TYPES.findall(self.text)}
-
-    @property
-    def first_update(self) -> float:
-        """The first update of which there are statistics; infinite without any."""
-        updates = (
-            update for line in self.statistics for update in map(line.get, UPDATES) if update
-        )
-        return next(updates, math.inf)
-
-    def line_of(self, update: int, part: str = "") -> int:
-        """Return the line of a training's statistics after an update, or those of a validation."""
-        keys = (f"{part}_num_updates",) if part else UPDATES
-        said = (line for line in reversed(self.statistics) if update in map(line.get, keys))
-        return int(next(said, {"line": 0})["line"])
-
-    @property
-    def loaded(self) -> Loaded:
-        """The update whose checkpoint was loaded first, 0 without one."""
-        found = (Loaded(int(match[1]), line) for line, match in self.find(LOADED))
-        return next(found, Loaded(0, 0))
 
 
 def read_log(path: Path) -> Log:
@@ -270,7 +294,7 @@ def _peak_memory(log: Log) -> Iterator[int | None]:
 
 def last_perplexity(log: Log) -> float:
     """Return that of the last validation in a valid.log; raises ValueError if there is none."""
-    values = [line["valid_ppl"] for line in log.statistics if "valid_ppl" in line]
+    values = [line["valid_ppl"] for line in log.statistics.values() if "valid_ppl" in line]
     if not values:
         raise ValueError(f"{log.path}: must have a JSON line with 'valid_ppl', has none")
     return values[-1]
@@ -296,7 +320,7 @@ def _joined_lines(log: Log, key: str) -> dict[int, dict[str, float]]:
     """Return the statistics with `key`, the number of updates that were done, by it; those that a
     later start replaced are left out."""
     kept: dict[int, dict[str, float]] = {}
-    for line in log.statistics:
+    for line in log.statistics.values():
         if key not in line:
             continue
         update = int(line[key])
@@ -326,49 +350,6 @@ def _seconds(lines: Mapping[int, Mapping[str, float]]) -> Points:
         total += passed or _amount(line, "train_wall")
         seconds[update], before = total, now
     return seconds
-
-
-# --- the starts of fairseq's commands in a log, with the options that each printed --------------
-
-OBJECT = re.compile(r"<[^<>']*(?:'[^']*')?[^<>']*>")  # as Python prints what has no literal
-
-
-@dataclass(frozen=True)
-class Start:
-    """A start of a command of fairseq: what it printed of its options, and what it wrote then."""
-
-    configuration: Mapping[str, object]
-    log: Log
-
-    @property
-    def options(self) -> dict[str, object]:
-        """The options by fairseq's argument names."""
-        return flat_options(self.configuration)
-
-    @property
-    def search_options(self) -> dict[str, object]:
-        """The options of fairseq-generate."""
-        groups = (self.configuration.get(name) for name in ("generation", "common_eval"))
-        own = [group for group in groups if isinstance(group, Mapping)]
-        return {name: value for group in [self.options, *own] for name, value in group.items()}
-
-    @property
-    def is_training(self) -> bool:
-        """Whether the command is fairseq-train: other commands that have a model have its path."""
-        common = self.configuration.get("common_eval") or self.configuration
-        has_path = isinstance(common, Mapping) and common.get("path")
-        return not self.configuration or ("arch" in self.options and not has_path)
-
-    def goes_on(self, starts: Sequence[Start]) -> bool:
-        """Return whether it goes on with the training of these starts: it has loaded what they
-        left, or they had done no update."""
-        here, there = self.options, starts[-1].options
-        if here.get("save_dir") != there.get("save_dir"):
-            return False
-        if self.log.loaded.update:
-            return self.log.first_update > self.log.loaded.update
-        same_seed = here.get("seed") == there.get("seed")
-        return same_seed and all(math.isinf(start.log.first_update) for start in starts)
 
 
 def _configuration(line: str) -> dict[str, object]:
