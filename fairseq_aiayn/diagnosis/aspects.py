@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fairseq_aiayn.diagnosis.changes import AVERAGE, JOINED, MERGES, PLUGIN, SEARCH, whole
-from fairseq_aiayn.diagnosis.evidence import Evidence
-from fairseq_aiayn.diagnosis.findings import Finding, Here, Weight, as_text, compare
+from fairseq_aiayn.diagnosis.evidence import Evidence, as_text
+from fairseq_aiayn.diagnosis.findings import PLUGIN, SEARCH, Finding, Here, Weight, compare, whole
 from fairseq_aiayn.diagnosis.regime import OUR_RATE, judge_regime
 from fairseq_aiayn.paper import ADAM, OWN, PARSING, ROWS, TABLE_3, Row
 from fairseq_aiayn.runs.logs import as_number
 from fairseq_aiayn.settings import (
     ENCODER_AND_DECODER,
-    PARSING_TASK,
     SIDES,
     averaged_of,
     decoding,
@@ -31,6 +29,13 @@ LARGE, MEDIUM, UNKNOWN, SMALL, NONE = Weight
 Findings = Iterator[tuple[str, Finding | None]]  # by aspect; None if no file says what was so
 CONSTANTS = "Adam, β1 {}, β2 {}, ε {}"
 OF_TINY = "after 1,450 updates of tiny (docs/results.md#ablation_tiny)"
+# What to type of the number of checkpoints and --save-dir, and of both languages
+AVERAGE = "aiayn average --last {0} --dir {1} --output {1}/average.pt"
+MERGES = "cat train.{} train.{} | subword-nmt learn-bpe --total-symbols -s {} > codes"
+JOINED = (
+    "fairseq-preprocess --source-lang {} --target-lang {} --joined-dictionary --trainpref train"
+    " --validpref valid --destdir joined; fairseq-train joined ... --save-dir joined {}"
+)
 ROW_D = "BLEU less for base (Table 3, row D)"
 
 
@@ -245,10 +250,10 @@ def _evaluation(run: Evidence, row: Row) -> Findings:
     change = f"{SEARCH}--max-len-a 1 --max-len-b {search.extra_length}"
     yield "longest output", compare(paper, _longest_output(run), effect, change)
     effect, change = "it is another test set", f"{SEARCH}--required-batch-size-multiple 1"
-    if run.translated == FILTERED and run.is_papers_pair:
+    if (here := _test_set(run)) == f"{FILTERED:,} sentences":
         effect = f"newstest2014 as it was filtered, of which the paper has all {NEWSTEST2014:,}"
         change = "sacrebleu -t wmt14/full -l en-de --echo src > test.en"
-    yield "test set", compare("every sentence", _test_set(run), effect, change, SMALL)
+    yield "test set", compare("every sentence", here, effect, change, SMALL)
     effect = "BLEU of byte pairs or word pieces is far higher than BLEU of words"
     change = f"{SEARCH}--post-process {run.pieces or 'subword_nmt'}"
     yield "text that is scored", compare("words", _scored_text(run, row), effect, change, LARGE)
@@ -269,7 +274,7 @@ def _test_set(run: Evidence) -> Here:
     everything = done + run.missing
     if (run.corpus or "").startswith("wmt14_") and run.search.get("gen_subset") == "test":
         everything = max(everything, NEWSTEST2014)
-    if done == FILTERED and run.is_papers_pair:
+    if done == FILTERED and not run.missing and run.is_papers_pair:
         return f"{done:,} sentences"
     if 0 < done < everything:
         return f"{done:,} of {everything:,} sentences"
@@ -283,7 +288,7 @@ def _test_set(run: Evidence) -> Here:
 def _scored_text(run: Evidence, row: Row) -> Here:
     """Return of what text BLEU is; a parser is scored by its trees and has no BLEU."""
     given = [run.search[name] for name in ("post_process", "remove_bpe") if name in run.search]
-    is_parser = not row.shared_vocabulary or run.search.get("task") == PARSING_TASK
+    is_parser = not row.shared_vocabulary or run.search.get("task") == task_of(PARSING)
     if is_parser or (run.pieces is None and not given):
         return None
     has_pieces = not any(given) if run.pieces is None else run.pieces

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from fairseq_aiayn.diagnosis.changes import BFLOAT16, SEARCH, whole
 from fairseq_aiayn.diagnosis.endings import OF_USER, ending
 from fairseq_aiayn.diagnosis.evidence import DEVICES, STOPPED, Evidence
-from fairseq_aiayn.diagnosis.findings import Weight
+from fairseq_aiayn.diagnosis.findings import BFLOAT16, Weight, whole
 from fairseq_aiayn.diagnosis.regime import as_batch, half_the_tokens, smaller_rate, still_falls
 from fairseq_aiayn.paper import OWN, PAIRS_EN_DE, Row
 from fairseq_aiayn.runs.logs import Log, Points
@@ -143,7 +142,7 @@ def _scale(run: Evidence) -> Iterator[Event]:
 
 
 def _left_out(run: Evidence, row: Row) -> Iterator[Event]:
-    """Yield pairs, batches, updates and sentences of the test set that were left out."""
+    """Yield pairs, batches and updates that were left out."""
     lost, overflows = (run.log.find(pattern) for pattern in (LOST_BATCH, OVERFLOW))
     updates, count = max(run.updates or 0, 1), len(overflows)
     found = [
@@ -156,9 +155,6 @@ def _left_out(run: Evidence, row: Row) -> Iterator[Event]:
     if overflows:
         text = f"updates that overflowed and were left out (some are normal): {count:,}"
         found.append((count / (updates + count), text, BFLOAT16, overflows[-1][0]))
-    if run.missing:
-        text = f"sentences of the test set that were not translated: {run.missing:,}"
-        found.append((1 / 30, text, f"{SEARCH}--required-batch-size-multiple 1", 0))
     for share, text, change, line in found:
         weight = Weight.LARGE if share > 0.05 else Weight.MEDIUM if share > 0.01 else Weight.SMALL
         yield Event(text, weight, change, line)

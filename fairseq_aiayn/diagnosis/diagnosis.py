@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fairseq_aiayn.diagnosis.aspects import judge, row_sizes, run_sizes
-from fairseq_aiayn.diagnosis.changes import commands
 from fairseq_aiayn.diagnosis.course import Event, events
 from fairseq_aiayn.diagnosis.evidence import Evidence
-from fairseq_aiayn.diagnosis.findings import Finding
+from fairseq_aiayn.diagnosis.findings import Finding, commands
 from fairseq_aiayn.paper import BASE, E_LEARNED, ROWS, TABLE_3_D, Row
 from fairseq_aiayn.settings import FIRST_RATE, OURS
 

@@ -51,7 +51,9 @@ def ending(log: Log) -> End | None:
     a living process, for whatever was written before did not end it."""
     rest = log.lines[max(log.statistics, default=-1) + 1 :]
     alive = max((line.number for line in rest if ALIVE.search(line.text)), default=0)
-    ends = [*_exceptions(rest), *_reports(rest)]
+    found = ((line.number, REPORT.fullmatch(line.text.rstrip())) for line in rest)
+    reports = [End(line, each[1] or each[2] or each[0].strip()) for line, each in found if each]
+    ends = [*_exceptions(rest), *reports]
     if not any(end.line > alive for end in ends):
         return None
     ranks = filter(None, (ROOT_RANK.match(line.text) for line in rest))

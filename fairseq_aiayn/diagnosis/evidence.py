@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal
 from fairseq_aiayn.configuration import flat_options, plain_configuration
 from fairseq_aiayn.corpus.pieces import BEGINS, MARK
 from fairseq_aiayn.diagnosis.endings import ending
-from fairseq_aiayn.diagnosis.findings import as_text
 from fairseq_aiayn.paper import PAIRS_EN_DE
 from fairseq_aiayn.runs.logs import Log, Points, as_number, curves_of, read_log
 from fairseq_aiayn.scores import GENERATED, RESULT
@@ -185,6 +184,11 @@ class Evidence:
             if self.options.get(name) not in (None, "", "checkpoint_last.pt"):
                 return f"{option(name)} {self.options[name]}"
         return None
+
+
+def as_text(number: float | None) -> str | None:
+    """Return a number as findings show it."""
+    return None if number is None else f"{number:,g}"
 
 
 def _pieces(text: str) -> Literal["subword_nmt", "sentencepiece", ""]:

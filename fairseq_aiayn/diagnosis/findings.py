@@ -1,4 +1,9 @@
-"""What a comparison with the paper finds, and how much a difference is expected to cost."""
+"""What a comparison with the paper finds, how much a difference is expected to cost, and what to
+type instead.
+
+A change is a command, or options for the end of fairseq-train's, where `without` names those that
+are left out of it; "fairseq-generate ... " begins options for the end of that command.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
+from fairseq_aiayn.diagnosis.evidence import Evidence
+from fairseq_aiayn.paper import Row
+from fairseq_aiayn.settings import task_of
+
 __all__ = ["Weight"]
+
+PLUGIN = "--user-dir $(aiayn user-dir)"
+SEARCH = "fairseq-generate ... "
+BFLOAT16 = f"{PLUGIN} --bf16, without --fp16"
 
 
 class Weight(IntEnum):
@@ -38,11 +51,6 @@ class Finding:
 Here = str | Literal[True] | None  # what a training had: True, what the paper has; None, not known
 
 
-def as_text(number: float | None) -> str | None:
-    """Return a number as findings show it."""
-    return None if number is None else f"{number:,g}"
-
-
 def compare(
     paper: str, here: Here, effect: str, change: str, weight: Weight = Weight.UNKNOWN
 ) -> Finding | None:
@@ -53,3 +61,23 @@ def compare(
     if here is True or here == paper:
         return Finding(paper, paper)
     return Finding(paper, here, weight, effect, change)
+
+
+def whole(run: Evidence, row: Row, system: str = "aiayn") -> str:
+    """Return the whole command of a training as a row's, by this plugin, or by stock fairseq where
+    its models can have the row's heads."""
+    if {row.h * row.d_k, row.h * row.d_v} != {row.d_model}:
+        system = "aiayn"
+    task = f"{PLUGIN} --task {task_of(row)}" if system == "aiayn" else "--task translation"
+    flags = f"{row.name} --gpus {run.devices}{' --system stock' * (system == 'stock')}"
+    device = " --cpu" * run.is_on("cpu") + " --fp16" * run.is_on("fp16")
+    data, directory = run.text("data") or "DATA", f"checkpoints/{system}-{row.name}"
+    return f"fairseq-train {data} {task} $(aiayn flags {flags}){device} --save-dir {directory}"
+
+
+def commands(run: Evidence, row: Row) -> dict[str, str]:
+    """Return the whole commands of a row: of this plugin, and for stock's models the nearest."""
+    ours = {"all as the row has it": whole(run, row)}
+    if run.is_ours("arch") is not False:
+        return ours
+    return {"the nearest of stock fairseq": whole(run, row, "stock")} | ours

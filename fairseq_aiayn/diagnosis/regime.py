@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from fairseq_aiayn.diagnosis.changes import whole
 from fairseq_aiayn.diagnosis.evidence import Evidence
-from fairseq_aiayn.diagnosis.findings import Finding, Here, Weight, compare
+from fairseq_aiayn.diagnosis.findings import Finding, Here, Weight, compare, whole
 from fairseq_aiayn.paper import Row, learning_rate
 from fairseq_aiayn.settings import FIRST_RATE, TOLERANCE, USUAL_MAX_TOKENS, option
 
@@ -46,14 +45,9 @@ def judge_regime(run: Evidence, row: Row, failed: bool) -> Finding | None:
 def smaller_rate(run: Evidence, row: Row) -> str:
     """Return options for a rate as the paper's, or half the rate if it is not above that; empty if
     no file says it."""
-    ratio, is_ours = _rate_ratio(run, row) or 0, run.text("lr_scheduler") == OUR_RATE
-    rate, papers = run.number("lr"), _peak(row)
-    if is_ours:
-        rate, papers = run.number("lr_factor") or 1, row.lr_factor
-    if not rate:
-        return ""
-    better = papers if ratio > 1 + SAME_RATE else rate / 2
-    return f"{'--lr-factor' if is_ours else '--lr'} {better:.9g}"
+    name, given, papers, ratio = _rates(run, row)
+    better = papers if ratio > 1 + SAME_RATE else given / 2
+    return f"{option(name)} {better:.9g}" if given else ""
 
 
 def half_the_tokens(run: Evidence) -> str:
@@ -85,7 +79,7 @@ def _batch(run: Evidence, row: Row, failed: bool) -> Finding | None:
     if ratio < 1 and run.is_papers_pair:
         effect += f": {SMALL_BATCH}"
     if ratio > 1:
-        goes_with = 1 - SAME_RATE <= (_rate_ratio(run, row) or 0) <= ratio
+        goes_with = 1 - SAME_RATE <= _rates(run, row)[3] <= ratio
         weight = Weight.NONE if failed or goes_with else Weight.UNKNOWN
         known = f", with its rate {RECIPE}" if goes_with else ", it needs a higher rate"
         effect += "" if failed else known
@@ -145,19 +139,17 @@ def _peak(row: Row) -> float:
 
 def _rate(run: Evidence, row: Row, failed: bool) -> Finding | None:
     """Judge the learning rate after the warm-up; a larger batch may have a higher one."""
-    paper = f"Equation 3, {_peak(row):.3g} at its peak"
-    schedule, ratio = run.text("lr_scheduler"), _rate_ratio(run, row)
+    paper, schedule = f"Equation 3, {_peak(row):.3g} at its peak", run.text("lr_scheduler")
     if schedule not in (None, "inverse_sqrt", OUR_RATE):
         change = whole(run, row, "aiayn" if run.is_ours("arch") else "stock")
         return compare(paper, schedule, "another schedule", change, Weight.LARGE)
-    if ratio is None:
+    name, given, papers, ratio = _rates(run, row)
+    if not ratio:
         return None
-    name, change = "lr_factor", f"--lr-factor {row.lr_factor:g}"
-    if schedule != OUR_RATE:
-        name, change = "lr", f"--lr {_peak(row):.9g} --warmup-init-lr {FIRST_RATE}"
-        change += f" --warmup-updates {row.warmup}"
-    given = f"{schedule}, {option(name)} {run.number(name) or 1:g}"
-    here: Here = abs(ratio - 1) <= SAME_RATE or given
+    change = f"{option(name)} {papers:.9g}"
+    if name == "lr":
+        change += f" --warmup-init-lr {FIRST_RATE} --warmup-updates {row.warmup}"
+    here: Here = abs(ratio - 1) <= SAME_RATE or f"{schedule}, {option(name)} {given:g}"
     effect = f"{ratio:.2f} of the paper's rate after the warm-up"
     weight = Weight.UNKNOWN if HALF <= ratio <= 1 / HALF else Weight.LARGE
     if failed and ratio > 1:
@@ -167,11 +159,13 @@ def _rate(run: Evidence, row: Row, failed: bool) -> Finding | None:
     return compare(paper, here, effect, change, weight)
 
 
-def _rate_ratio(run: Evidence, row: Row) -> float | None:
-    """Return the rate after the warm-up over the paper's; a longer warm-up has a lower peak."""
-    schedule, rate = run.text("lr_scheduler"), run.number("lr")
+def _rates(run: Evidence, row: Row) -> tuple[str, float, float, float]:
+    """Return the argument of the rate, its value (0 if unknown) and the paper's, and the rate after
+    the warm-up over the paper's (0 if unknown); a longer warm-up has a lower peak."""
+    schedule = run.text("lr_scheduler")
     if schedule == OUR_RATE:
-        return (run.number("lr_factor") or 1.0) / row.lr_factor
-    if schedule != "inverse_sqrt" or not rate:
-        return None
-    return rate / _peak(row) * math.sqrt((run.number("warmup_updates") or row.warmup) / row.warmup)
+        factor = run.number("lr_factor") or 1.0
+        return "lr_factor", factor, row.lr_factor, factor / row.lr_factor
+    rate, warmup = run.number("lr") or 0.0, run.number("warmup_updates") or row.warmup
+    ratio = rate / _peak(row) * math.sqrt(warmup / row.warmup) * (schedule == "inverse_sqrt")
+    return "lr", rate, _peak(row), ratio

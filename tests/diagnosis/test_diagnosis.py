@@ -240,6 +240,7 @@ def test_the_longest_output_of_stocks_search_depends_on_the_batch():
         (SEARCH, {"translated": 990}, "up to 7 sentences fewer"),
         (SEARCH, {"translated": 3_003}, "every sentence"),  # newstest2014 has so many
         (OURS | {"required_batch_size_multiple": "4"}, {}, "up to 3 sentences fewer"),
+        (OURS, {"translated": 2_737, "missing": 266}, "2,737 of 3,003 sentences"),
         (OURS | {"gen_subset": "test"}, {"translated": 3_000, "corpus": "wmt14_en_de"}, "3,000 of"),
         (OURS | {"gen_subset": "valid"}, {"translated": 3_000, "corpus": "wmt14_en_de"}, "every"),
     ],
