@@ -187,9 +187,9 @@ def _trained_on(run: Evidence, row: Row) -> Iterator[Event]:
 def _starts(run: Evidence) -> Iterator[Event]:
     """Yield which of several trainings this is, its starts, and what differs between them."""
     if len(run.trainings) > 1:
-        text = f"the file has {len(run.trainings)} trainings, which begin at lines "
-        text += ", ".join(f"{training[0].begins:,}" for training in run.trainings)
-        text += f"; this is number {run.chosen}, --training N chooses another"
+        begins = ", ".join(f"{training[0].begins:,}" for training in run.trainings)
+        text = f"the file has {len(run.trainings)} trainings, which begin at lines {begins}; this"
+        text += f" is number {run.trainings.index(run.starts) + 1}, --training N chooses another"
         yield Event(text, Weight.UNKNOWN, line=run.starts[0].begins)
     if len(run.searches) > 1:
         text = f"the output of fairseq-generate has {len(run.searches)} searches, this is the last"

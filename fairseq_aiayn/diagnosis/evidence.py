@@ -62,7 +62,6 @@ class Evidence:
     log: Log = NO_LOG  # of the training
     starts: Sequence[Log] = ()  # of the training
     trainings: Sequence[Sequence[Log]] = ()  # of the file, by their starts
-    chosen: int = 1  # of the trainings
     types: Sequence[int] = ()  # of the dictionaries, source and target, or of the target alone
     averaged: int | None = None  # checkpoints
     search: Mapping[str, object] = field(default_factory=dict)  # options of fairseq-generate
@@ -284,13 +283,10 @@ def _of_checkpoint(path: Path) -> Evidence:
 def _of_log(log: Log, chosen: int | None = None) -> Evidence:
     """Read a training of a log, finished or not, and a translation that follows it; of a log that
     has none, all that it says."""
-    trainings = log.trainings
-    number = chosen or len(trainings)
+    trainings = log.trainings or [[log]]
     if chosen and not 1 <= chosen <= len(trainings):
         raise ValueError(f"--training: expected 1 to {len(trainings)} of {log.path}, got {chosen}")
-    if not trainings:
-        return _of_starts([log])
-    run = replace(_of_starts(trainings[number - 1]), trainings=trainings, chosen=number)
+    run = replace(_of_starts(trainings[(chosen or 0) - 1]), trainings=trainings)
     after = dropwhile(lambda start: start is not run.starts[-1], log.starts)
     later = takewhile(lambda start: not start.is_training, [*after][1:])
     marks = (GENERATED, RESULT, TRANSLATED)  # fairseq-validate leaves none of them
