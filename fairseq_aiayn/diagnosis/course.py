@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from fairseq_aiayn.diagnosis.endings import OF_USER, ending
-from fairseq_aiayn.diagnosis.evidence import DEVICES, STOPPED, Evidence
+from fairseq_aiayn.diagnosis.evidence import DEVICES, LACKED_MEMORY, LOST_BATCH, STOPPED, Evidence
 from fairseq_aiayn.diagnosis.findings import BFLOAT16, Weight, whole
-from fairseq_aiayn.diagnosis.regime import as_batch, half_the_tokens, smaller_rate, still_falls
+from fairseq_aiayn.diagnosis.regime import as_batch, smaller_rate, still_falls
 from fairseq_aiayn.paper import OWN, PAIRS_EN_DE, Row
 from fairseq_aiayn.runs.logs import Log, Points
 from fairseq_aiayn.settings import option
@@ -27,9 +27,7 @@ SPIKE = 10  # gradient norms above this are not a converging Transformer's
 MANY = 3  # restarts that are told one by one
 # What a log says, in the words of all versions of fairseq from 0.8 on
 OVERFLOW = re.compile("overflow detected")
-LOST_BATCH = re.compile(r"recover from OOM in forward|memory, skipping|^ ?Skipping batch")
 GAVE_UP = re.compile("Minimum loss scale reached")
-OUT_OF_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError")
 STOPS = {"early": "patience", "hours": "stop_time_hours", "learning rate": "stop_min_lr"}
 # Options of a start that say where it ran and what it wrote, not how it trained
 OF_A_START = re.compile(r"distributed_(?!world_size)|device_id|restore_file|log_|\w*logdir|wandb|_")
@@ -48,7 +46,7 @@ class Event:
 
 def events(run: Evidence, row: Row) -> list[Event]:
     """Return what happened, the heaviest first."""
-    parts = (_loss(run, row), _scale(run), _left_out(run, row), _progress(run))
+    parts = (_loss(run, row), _scale(run), _left_out(run, row), _progress(run, row))
     happened = [event for part in (*parts, _trained_on(run, row), _starts(run)) for event in part]
     return sorted(happened, key=lambda event: -event.weight)
 
@@ -101,8 +99,11 @@ def _rise(run: Evidence, change: str) -> Iterator[Event]:
             continue
         best, last = min(points, key=points.__getitem__), [*points][-1]
         lowest, end = points[best], points[last]
-        text = f"the {'training ' * (name == 'loss')}{name} rose from {lowest:g} at update {best:,}"
-        text, line = f"{text} to {end:g} at {last:,}", run.line_of(name, last)
+        values = [run.curves[name][update] for update in (best, last)]  # as the log has them
+        text = (
+            f"the {'training ' * (name == 'loss')}{name} rose from {values[0]:g} at update {best:,}"
+        )
+        text, line = f"{text} to {values[1]:g} at {last:,}", run.line_of(name, last)
         fell = until(training, best) - until(training)  # of the training itself, it is negative
         if end - lowest > OVERFIT and fell > max(OVERFIT, (end - lowest) / 4):
             weight = Weight.LARGE if end - lowest > DIVERGED else Weight.MEDIUM
@@ -151,7 +152,7 @@ def _left_out(run: Evidence, row: Row) -> Iterator[Event]:
     ]
     if lost:
         text = f"batches lost for want of memory: {len(lost):,}"
-        found.append((len(lost) / updates, text, half_the_tokens(run), lost[-1][0]))
+        found.append((len(lost) / updates, text, as_batch(run, row), lost[-1][0]))
     if overflows:
         text = f"updates that overflowed and were left out (some are normal): {count:,}"
         found.append((count / (updates + count), text, BFLOAT16, overflows[-1][0]))
@@ -166,7 +167,8 @@ def _trained_on(run: Evidence, row: Row) -> Iterator[Event]:
     if not line:
         return
     languages = "" if "xx" in run.languages else f" of {'-'.join(run.languages)}"
-    said = f"trained on {pairs:,} pairs{languages}"
+    papers = "" if row in OWN else f" (paper: about {PAIRS_EN_DE:,})"
+    said = f"trained on {pairs:,} pairs{languages}{papers}"
     of_a_batch, tokens = median(run.curves["sentences"].values() or [0]), run.tokens_per_update
     said += f", of about {tokens / of_a_batch:.0f} target tokens" if tokens and of_a_batch else ""
     said += f", with {run.dictionaries}" if run.types else ""
@@ -178,7 +180,7 @@ def _trained_on(run: Evidence, row: Row) -> Iterator[Event]:
         yield Event(said, line=line)
         return
     too_much = "a model of this size" if is_large else f"dropout {dropout:g}"
-    said += f"; few for {too_much} (the paper has about {PAIRS_EN_DE:,})"
+    said += f"; few for {too_much}"
     options = f"--max-update {fits.row.steps} --dropout {fits.row.P_drop}"
     change = f"{whole(run, fits.row)} {options}" if is_large else options
     yield Event(said, Weight.LARGE, change, line)
@@ -238,11 +240,11 @@ def _facts(start: Log) -> dict[str, object]:
     return facts | dict(devices)
 
 
-def _progress(run: Evidence) -> Iterator[Event]:
+def _progress(run: Evidence, row: Row) -> Iterator[Event]:
     """Yield what ended the last start, and how many updates were done of those asked for."""
     end = None if run.is_finished else ending([run.log, *run.starts][-1])
     if end and not GAVE_UP.search(end.text):
-        change = half_the_tokens(run) if OUT_OF_MEMORY.search(end.text) else ""
+        change = as_batch(run, row) if LACKED_MEMORY.search(end.text) else ""
         rank = "" if end.rank is None else f", of rank {end.rank}"
         weight = Weight.NONE if OF_USER.match(end.text) else Weight.LARGE
         yield Event(f"ended with {end.text[:200]}{rank}", weight, change, end.line)

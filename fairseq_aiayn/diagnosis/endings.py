@@ -89,13 +89,6 @@ def _exceptions(lines: Sequence[Line]) -> Iterator[End]:
         yield last
 
 
-def _reports(lines: Sequence[Line]) -> Iterator[End]:
-    """Yield what a launcher, a shell or the interpreter reports of an end."""
-    for line in lines:
-        if match := REPORT.fullmatch(line.text.rstrip()):
-            yield End(line.number, match[1] or match[2] or match[0].strip())
-
-
 def main() -> None:
     """Print what ended the processes that wrote the lines on standard input, if they say it."""
     lines = [Line(number, text.rstrip()) for number, text in enumerate(sys.stdin, start=1)]

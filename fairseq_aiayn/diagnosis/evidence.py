@@ -35,6 +35,8 @@ TRANSFORMERS = re.compile(  # of the paper, by the names of fairseq's architectu
 # Parts of fairseq of which this plugin has its own
 STOCKS = {"task": "translation", "criterion": "label_smoothed_cross_entropy", "optimizer": "adam"}
 # What a log says, in the words of all versions of fairseq from 0.8 on
+LOST_BATCH = re.compile(r"recover from OOM in forward|memory, skipping|^ ?Skipping batch")
+LACKED_MEMORY = re.compile(rf"CUDA out of memory|OutOfMemoryError|{LOST_BATCH.pattern}")
 DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
 MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$", re.MULTILINE)
 STOPPED = re.compile(r"early stop since.*|stopping training (?:because|due to).*", re.IGNORECASE)
@@ -142,6 +144,11 @@ class Evidence:
         """The types of the dictionaries, in words."""
         numbers = [f"{types:,}" for types in dict.fromkeys(self.types)]
         return "two dictionaries, of " * (len(numbers) > 1) + f"{' and '.join(numbers)} types"
+
+    @cached_property
+    def lacked_memory(self) -> bool:
+        """Whether a batch was too large for the memory of a GPU."""
+        return bool(self.log.find(LACKED_MEMORY))
 
     @property
     def devices(self) -> int:

@@ -50,12 +50,6 @@ def smaller_rate(run: Evidence, row: Row) -> str:
     return f"{option(name)} {better:.9g}" if given else ""
 
 
-def half_the_tokens(run: Evidence) -> str:
-    """Return options for the same batch in half the memory; empty if no file says the batch."""
-    tokens, every = run.number("max_tokens"), run.number("update_freq") or 1
-    return f"--max-tokens {tokens // 2:.0f} --update-freq {2 * every:.0f}" if tokens else ""
-
-
 def _tokens(run: Evidence) -> tuple[float, str]:
     """Return the target tokens per update (0 if unknown) and their source."""
     if run.tokens_per_update:
@@ -88,10 +82,13 @@ def _batch(run: Evidence, row: Row, failed: bool) -> Finding | None:
 
 
 def as_batch(run: Evidence, row: Row) -> str:
-    """Return options that give the row's batch, with at least the usual tokens on a GPU where
-    pairs were left out, if need be on fewer GPUs."""
-    given = run.number("max_tokens") or USUAL_MAX_TOKENS
-    usual = max(given, USUAL_MAX_TOKENS) if run.left_out else given
+    """Return options that give the row's batch, in half the memory where there was too little, or
+    with at least the usual tokens on a GPU where pairs were left out, if need be on fewer GPUs."""
+    usual = run.number("max_tokens") or USUAL_MAX_TOKENS
+    if run.lacked_memory:
+        usual //= 2
+    elif run.left_out:
+        usual = max(usual, USUAL_MAX_TOKENS)
     least = min(usual, row.batch_tokens) if run.left_out else 1
     used = max(1, min(run.devices, row.batch_tokens // int(least)))
     every = max(1, math.ceil(row.batch_tokens / (used * usual)))
