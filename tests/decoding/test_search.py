@@ -24,7 +24,6 @@ from fairseq_aiayn.decoding.beam_search import (
 from fairseq_aiayn.decoding.tree_constraint import (
     ConstrainedContinuations,
     Forest,
-    TreeSymbols,
     classify_tokens,
     continuations,
     forests,
@@ -106,7 +105,6 @@ def search(models, lengths, prefix=None, **options):
 
 @given(st.data())
 def test_any_search_equals_the_plain_search(data: st.DataObject) -> None:
-    """For any lengths, beam, prefixes and parts; sentences end at different steps."""
     B = data.draw(st.integers(1, 9), "sentences")
     beam = data.draw(st.integers(1, 9), "beam")  # 9 > V, so that some hypotheses are missing
     nbest = data.draw(st.integers(1, beam), "nbest")
@@ -136,7 +134,6 @@ def test_any_search_equals_the_plain_search(data: st.DataObject) -> None:
 
 
 def test_a_prefix_may_contain_or_force_the_end() -> None:
-    """The end in a prefix, at the maximum length, and before a minimum length."""
     outputs = search(random_models(2, seed=2), [1, 1], [[2, END], [2, PAD]])
     assert [h.tokens.tolist() for (h,) in outputs] == [[2, END], [2, END]]
     models = random_models(2, seed=2)
@@ -242,14 +239,8 @@ def test_an_ensemble_keeps_the_beams_of_its_sentences(monkeypatch: pytest.Monkey
 
 # (X has no closing bracket, )Y no opening one, and "(" no label: none of them may be written
 ALPHABET = ("<pad>", "</s>", "<unk>", "(A", ")B", "x", "(B", ")A", "(X", "y", ")Y", "(", ")")
+TREE_SYMBOLS = classify_tokens([*map(split_symbol, ALPHABET)], ALPHABET.index("</s>"))
 DEEP = 100
-
-
-def symbols_of(alphabet: tuple[str, ...]) -> TreeSymbols:
-    return classify_tokens([split_symbol(symbol) for symbol in alphabet], alphabet.index("</s>"))
-
-
-TREE_SYMBOLS = symbols_of(ALPHABET)
 
 
 def tree_model(B: int, seed: int = 0) -> TableModels:
@@ -336,7 +327,6 @@ def test_the_search_equals_the_plain_search_over_forests(seed: int, beam: int) -
 
 @pytest.mark.parametrize("faulty", [")A", "</s>", "<pad>", "(X", ")Y"])
 def test_a_row_that_wrote_what_it_may_not_or_has_ended_stays_dead(faulty: str) -> None:
-    """A beam without a hypothesis stays dead and does not affect others."""
     search = constrained(tree_model(1), [1], [5])
     allowed(search, torch.tensor([[TREE_SYMBOLS.end]]))
     search.follow(torch.tensor([[0, 0]]))
@@ -354,6 +344,3 @@ def test_what_no_tree_fits_is_refused() -> None:
         constrained(tree_model(2), [2, 5], [9, 4])
     with pytest.raises(ValueError, match="at least 1 word, got a sentence of 0"):
         constrained(tree_model(1), [0], [9])
-    for alphabet in (("</s>", "(A", ")A"), ("</s>", "x"), ("</s>", "x", "(A", ")B")):
-        with pytest.raises(ValueError, match="no target token stands for a word|both an opening"):
-            symbols_of(alphabet)

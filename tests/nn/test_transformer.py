@@ -80,20 +80,6 @@ def test_a_transformer_can_be_exported() -> None:
         torch.testing.assert_close(exported(source, target), model(source, target))
 
 
-def test_learned_positions_have_a_length_for_either_side() -> None:
-    """Table 3, row E. Breaks if lengths are swapped, or if the sinusoids are still used."""
-    model = create_transformer(DIMENSIONS, V, V, PAD, learned_lengths=(5, 3)).eval()
-    same = words(1, 5).fill_(4), words(1, 3).fill_(4)
-    for lengths, message in (((6, 3), "length 5, got .* of 6"), ((5, 4), "length 3, got .* of 4")):
-        with pytest.raises(ValueError, match=message):
-            model(*(words(1, length) for length in lengths))
-    assert not torch.allclose(*model(*same)[0, 1:])
-    with torch.no_grad():
-        for stack in (model.encoder, model.decoder):
-            stack.position.weight.zero_()
-    torch.testing.assert_close(*model(*same)[0, 1:], msg="equal tokens without positions")
-
-
 def test_impossible_shapes_are_refused() -> None:
     """Breaks if a Transformer without layers, or one that drops everything, is built."""
     for field, value in (("N", 0), ("d_v", 0), ("P_drop", 1.0), ("attention_dropout", -0.1)):
@@ -299,7 +285,6 @@ def test_a_scheme_draws_what_its_implementation_draws(scheme):
 
 
 def test_sinusoids_of_a_model_are_no_part_of_its_checkpoint():
-    """They have a fixed length, beyond which a sequence is refused."""
     position = SinusoidalPositions(6)
     assert not position.state_dict() and not list(position.parameters())
     pos = torch.tensor([[0, 3], [9, LONGEST_SINUSOIDS - 1]])
@@ -369,7 +354,6 @@ def test_attention_is_equation_1(dtype, trains, legal):
 
 
 def test_a_product_by_onednn_is_the_plain_one(monkeypatch):
-    """Of tensors of any layout, with its gradients, and in autocast's bfloat16."""
     monkeypatch.setattr(cpu_kernels, "mkl_is_slow", lambda: True)
     x, W, b = torch.randn(3, 5, 16), torch.randn(97, 16), torch.randn(97)
     near = {"rtol": 1e-5, "atol": 1e-5}  # gradients are sums of 97 products of about 10

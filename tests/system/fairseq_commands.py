@@ -31,7 +31,7 @@ TRANSLATE += ["--max-tokens", "256"]
 
 # fairseq-train in which the process of a rank and its workers get a signal before these updates
 SIGNALLED = """
-import functools, json, multiprocessing, os, signal, torch
+import functools, multiprocessing, os, signal, torch
 from fairseq.trainer import Trainer
 from fairseq_cli.train import cli_main
 
@@ -42,18 +42,14 @@ del updates[: len(open(sent).readlines())]
 torch.cuda.current_device = lambda: None  # of which --fp16 asks the number; a CPU has none
 
 @functools.wraps(train_step)
-def signalled(trainer, samples, *arguments, **options):
+def signalled(trainer, *arguments, **options):
     update = trainer.get_num_updates()
-    if "RECORD" in os.environ:  # the sentences of each update
-        ids = [number for sample in samples if sample for number in sample["id"].tolist()]
-        with open(os.environ["RECORD"], "a") as file:
-            print(json.dumps([update, ids]), file=file)
     while os.environ.get("RANK", "0") == rank and str(update) in updates[:1]:
         with open(sent, "a") as file:
             print(updates.pop(0), file=file)
         for pid in (*(one.pid for one in multiprocessing.active_children()), os.getpid()):
             os.kill(pid, getattr(signal, name))
-    return train_step(trainer, samples, *arguments, **options)
+    return train_step(trainer, *arguments, **options)
 
 Trainer.train_step = signalled
 cli_main()

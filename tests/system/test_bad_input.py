@@ -1,14 +1,9 @@
 """A mistake on a fairseq command line ends with one line that says what is wrong and where."""
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
-from fairseq_cli import generate, train
-from fairseq_commands import PLUGIN, SMALL, TRANSLATE, installed
-
-from fairseq_aiayn.repairs.errors import with_last_line
+from fairseq_commands import PLUGIN, SMALL, TRANSLATE
 
 pytestmark = pytest.mark.needs_repairs
 
@@ -29,57 +24,6 @@ def checkpoint(data_bin, run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("one")
     run("fairseq-train", data_bin, *PLUGIN, *SMALL, "--max-update", "1", "--save-dir", folder)
     return folder / "checkpoint_last.pt"
-
-
-@pytest.fixture
-def line_of(data_bin, checkpoint, tmp_path, monkeypatch, capsys):
-    """Return a function that runs a command in this process: the line with which it ends."""
-    options = {
-        train: [*PLUGIN, *SMALL, "--max-update", "2", "--save-dir", tmp_path / "save"],
-        generate: [*TRANSLATE, "--path", checkpoint],
-    }
-
-    def run(command, *flags: str | Path) -> str:
-        arguments = [data_bin, *options.get(command, TRANSLATE), *flags]
-        monkeypatch.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
-        with pytest.raises(ValueError) as caught:
-            command.cli_main()
-        capsys.readouterr()
-        hook = with_last_line("fairseq", sys.__excepthook__, {})
-        hook(caught.type, caught.value, caught.tb)
-        (line,) = capsys.readouterr().err.splitlines()
-        return line.removeprefix("fairseq: error: ")
-
-    return run
-
-
-@pytest.mark.parametrize(
-    ("command", "flags", "message"),
-    [
-        (train, ["--warmup-updates", "0"], "warmup"),
-        (train, ["--eval-bleu", "--eval-bleu-args", '{"beam": 0}'], "beam"),
-        (generate, ["--lenpen", "-1"], "α"),
-        (generate, ["--no-repeat-ngram-size", "2"], "use --task translation"),
-    ],
-)
-def test_wrong_options_are_refused(command, flags, message, line_of, tmp_path):
-    assert message in line_of(command, *flags)
-    assert not list((tmp_path / "save").glob("*.pt"))
-
-
-def test_a_truncated_checkpoint_stops_the_resuming_of_a_training(line_of, checkpoint, tmp_path):
-    whole, last = checkpoint.read_bytes(), tmp_path / "save" / "checkpoint_last.pt"
-    last.parent.mkdir()
-    last.write_bytes(whole[: len(whole) // 2])
-    assert "checkpoint_last.pt" in line_of(train)
-    assert last.stat().st_size == len(whole) // 2
-
-
-def test_the_command_itself_prints_that_line_and_fails(run, data_bin, tmp_path):
-    bad = [*SMALL, "--encoder-embed-dim", "33", "--save-dir", tmp_path]
-    done = run(*installed("fairseq-train"), data_bin, *PLUGIN, *bad, fails=True)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("fairseq-train: error: d_model must be even")
 
 
 def test_a_training_without_memory_says_last_what_to_lower(run, data_bin, tmp_path):
