@@ -109,7 +109,6 @@ def test_only_the_plugin_and_its_repairs_import_fairseq() -> None:
 
 
 def test_the_paper_part_needs_torch_only() -> None:
-    """nn, training and decoding: torch and the standard library; paper.py not even torch."""
     for path in TREES:
         own = {"fairseq_aiayn", "torch"} if part_of(path) in TORCH_ONLY else {"fairseq_aiayn"}
         if part_of(path) in TORCH_ONLY | {"paper"}:

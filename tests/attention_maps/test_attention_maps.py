@@ -285,7 +285,6 @@ def test_positions_are_those_of_the_paper_and_of_a_model_beside_them() -> None:
 
 
 def test_a_page_has_weights_and_words_as_data_and_only_its_own_script_may_run() -> None:
-    """Weights are read back to half a 4095th."""
     title, shown = '</title><script>x</script> {{data}} "it\'s"', attention_map(HOSTILE)
     page = attention_page([shown], title)
     block = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)[1]

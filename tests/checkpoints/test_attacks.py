@@ -85,7 +85,6 @@ REFERENCES = {
 
 @pytest.mark.parametrize("content", REFERENCES.values(), ids=REFERENCES)
 def test_only_a_reference_to_a_plain_value_is_resolved(content, tmp_path):
-    """In each form that a configuration has in files."""
     cfg = checkpoint()["cfg"] | content
     for given in ({"cfg": cfg}, {"cfg": configuration(cfg)}, {"args": Namespace(**content)}):
         path = save(tmp_path / "evil.pt", checkpoint() | given)
@@ -302,7 +301,6 @@ def test_no_configuration_file_that_it_names_is_read(kind, tmp_path):
     ],
 )
 def test_a_checkpoint_has_a_small_search(name, value, tmp_path):
-    """With fairseq-validate, whose advice works."""
     search = {"eval_bleu": True, "eval_bleu_args": '{"beam": 5, "max_len_a": 1.2}'}
     with pytest.raises(RuntimeError, match="Missing key"):  # it is built
         checkpoint_utils.load_model_ensemble_and_task([stock(tmp_path, search=search)])

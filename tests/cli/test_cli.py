@@ -76,7 +76,6 @@ def test_an_interrupt_is_quiet_and_a_fault_has_a_traceback(run_command, capsys, 
     "command", ["user-dir", "linearize a --words new", "delinearize b --words b --report new"]
 )
 def test_a_full_disk_is_no_traceback(command, tmp_path):
-    """No file appears if standard output cannot be written."""
     (tmp_path / "a").write_text("(S (NN dog))\n")
     (tmp_path / "b").write_text("dog\n")
     words = ["bash", "-c", f"{AIAYN} {command} > /dev/full"]

@@ -55,7 +55,6 @@ def test_a_picture_of_each_kind_in_each_format(aiayn, given, tmp_path):
 
 
 def test_a_page_opens_where_the_word_is(aiayn, given, refused, tmp_path, monkeypatch):
-    """With all kinds or one. It needs no matplotlib."""
     monkeypatch.setitem(sys.modules, "fairseq_aiayn.attention_maps.picture", None)
     page = tmp_path / "page.html"
     more = (*given, "--target", "saw hat the", "--output", page)

@@ -64,7 +64,6 @@ def fast_folder(tmp_path):
     [*((kind, "float32") for kind in KINDS if kind != "parser"), (SHARED, "bfloat16")],
 )
 def test_both_engines_write_the_same(kind, precision, tmp_path, translate):
-    """Of the weights that the folder has, rounded or not."""
     folder = small_model(tmp_path / "exp", kind).export(tmp_path / "folder", precision, True)
     ours = translate(folder, "--engine", "aiayn")
     for other in (("--beam", 3), ("--beam", 22), ("--alpha", 2), ("--precision", "bfloat16")):
@@ -172,7 +171,6 @@ def test_a_sentence_that_cannot_be_a_tree_is_named_or_skipped(parser_folder, aia
 
 
 def test_a_terminal_is_asked_again(folder, parser_folder, aiayn, give, monkeypatch):
-    """After an invalid line."""
     give(b"caf\xe9\n" + b"x " * 1025 + b"\n\nthe cat\n", terminal=True)
     status, out, err = aiayn("translate", folder, "--scores", "--beam", 1, "--cpu")
     empty, translation = out.splitlines()
@@ -243,7 +241,6 @@ def test_the_card_has_a_command_that_works(task, folder, parser_folder, aiayn, g
     ],
 )
 def test_options_that_do_not_fit(given, rule, folder, parser_folder, tmp_path, refused):
-    """One line says so, and nothing is written."""
     places = {"FOLDER": folder, "PARSER": parser_folder, "ROOT": tmp_path, "OUT": tmp_path / "out"}
 
     def filled(text: str) -> str:

@@ -30,7 +30,6 @@ def test_an_apostrophe_quotes_nothing():
 
 
 def test_a_script_ends_with_one_line(monkeypatch):
-    """An extra brings a package that is missing, or pip does; one that fails says why."""
     monkeypatch.setattr("sys.argv", ["dir/tool.py"])
     with pytest.raises(SystemExit, match=r"^tool: .*a\\x1bb"), script("what it does"):
         raise OSError(2, "no such file", "a\x1bb")

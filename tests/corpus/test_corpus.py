@@ -156,7 +156,6 @@ def read(directory: Path, file: str, member: str | None = None) -> list[str]:
 
 @pytest.mark.parametrize(("file", "member"), PACKED)
 def test_a_newline_alone_ends_a_line_in_every_kind_of_archive(tmp_path, file, member):
-    """A byte order mark goes, and the last line end may be missing."""
     text = "\r\n".join(ODD_LINES)
     for content in (text, f"{text}\n", f"\ufeff{text}"):
         pack(tmp_path, file, member, content.encode())
@@ -292,7 +291,6 @@ SIGNS = [
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_tokens_are_those_of_the_sacremoses_command(language, normalize):
-    """Of nonsense that is rich in what the rules of Moses are about."""
     chance = random.Random(1)
     lines = ["".join(chance.choices(SIGNS, k=chance.randint(0, 30))) for _ in range(300)]
     commands = ["normalize"] * normalize + ["tokenize", "-a"]

@@ -99,7 +99,6 @@ def test_the_table_and_json_show_the_estimate(aiayn):
 
 
 def test_a_number_without_sense_is_refused(refused):
-    """Breaks if a wrong number gives a wrong cost."""
     for words in (["--vocab", 0], ["--length", 0]):
         assert "at least one" in refused("cost", "base", *words)
     assert "did you mean base" in refused("cost", "aiayn_bsae")

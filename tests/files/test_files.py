@@ -29,7 +29,6 @@ LINES = st.lists(st.lists(st.sampled_from(ODD)).map(lambda parts: "".join(parts)
 @pytest.mark.parametrize("name", ["a", "A.GZ"])
 @given(lines=LINES, end=st.sampled_from(["\n", "\r\n"]), mark=st.booleans())
 def test_line_feeds_alone_end_lines(tmp_path_factory, name, lines, end, mark):
-    """The line end of Windows goes, as does a byte order mark, and the last one may be missing."""
     mark = bool(lines) and (mark or lines[0].startswith("\ufeff"))
     text = "\ufeff" * mark + "".join(f"{line}{end}" for line in lines)
     path = tmp_path_factory.getbasetemp() / name
@@ -129,7 +128,6 @@ def test_a_file_that_is_not_json_is_named(content, tmp_path):
 
 
 def test_a_file_appears_when_its_block_ends_and_not_if_it_fails(tmp_path):
-    """What is in the way is named and kept."""
     path = tmp_path / "a.txt"
     path.write_text("old")
     with pytest.raises(KeyboardInterrupt), whole_file(path) as file:

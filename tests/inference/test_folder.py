@@ -44,7 +44,6 @@ def refused(path: Path) -> str:
     [*((kind, "float32") for kind in KINDS), *((SHARED, half) for half in ("float16", "bfloat16"))],
 )
 def test_every_kind_of_model_comes_back(kind, precision, tmp_path):
-    """From a checkpoint to a folder to a checkpoint: bit for bit, or rounded by it."""
     small, dtype = small_model(tmp_path / "model", kind), getattr(torch, precision)
 
     def are_rounded(weights: Iterable[torch.Tensor], before: Iterable[torch.Tensor]) -> bool:

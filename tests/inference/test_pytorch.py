@@ -204,7 +204,6 @@ def test_neither_fairseq_nor_compilers_are_loaded(folder):
 
 
 def test_the_page_runs(tmp_path, monkeypatch, capsys):
-    """The Python of docs/export.md, in the order of the page."""
     small_model(tmp_path / "exp").export(tmp_path / "demo-en-de")
     (tmp_path / "text.en").write_text("".join(f"{sentence}\n" for sentence in SENTENCES))
     monkeypatch.chdir(tmp_path)

@@ -70,7 +70,6 @@ def test_row_differs_from_base_only_in_its_printed_cells(arch: str) -> None:
 
 
 def test_figures_of_the_transformer_in_tables_2_and_4() -> None:
-    """BLEU and FLOPs, English-German and English-French; F1 on section 23."""
     figures = [tuple(asdict(model).values()) for model in paper.TABLE_2[-2:]]
     assert figures == [
         ("Transformer (base)", 27.3, 38.1, 3.3e18, None),

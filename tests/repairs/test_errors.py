@@ -182,7 +182,6 @@ def test_a_full_disk_is_named_whatever_fails_after_it():
 
 
 def test_a_command_whose_options_are_not_known_has_advice_that_needs_none(capsys):
-    """Such as fairseq-preprocess, which parses them in its own way."""
     hook = with_last_line("fairseq-preprocess", lambda *_: None, {})
     for error in (OSError(28, "No space left on device"), MemoryError(), NAN):
         hook(type(error), error, error.__traceback__)

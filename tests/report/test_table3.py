@@ -30,21 +30,14 @@ def test_rows_stand_in_the_papers_order_with_its_cells(make_run):
     names = [row.name for row in reversed(TABLE_3)]
     lines = cells_of(markdown(read_table3([make_run(name) for name in names])))
     assert [line["row"] for line in lines] == [row.name for row in TABLE_3]
-    by_row = {line["row"]: line for line in lines}
-    symbols = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls")
-
-    def printed(row: str) -> dict[str, str]:
-        return {symbol: by_row[row][symbol] for symbol in symbols if by_row[row][symbol].strip()}
-
-    assert list(printed("base").values()) == ["6", "512", "2048", "8", "64", "64", "0.1", "0.1"]
-    assert printed("a_h1") == {"h": "1", "d_k": "512", "d_v": "512"}
-    assert printed("b_dk16") == {"d_k": "16"}
-    assert printed("d_ls0") == {"ε_ls": "0.0"}
-    assert printed("e_learned") == {}
-    assert by_row["big"]["updates"] == "300,000"
-    figures = [by_row["c_n2"][f"{what}, paper"] for what in ("PPL", "BLEU", "10⁶ params")]
-    assert figures == ["6.11", "23.7", "36"]
-    assert not by_row["a_h1"]["10⁶ params, paper"].strip()
+    for row, line in zip(TABLE_3, lines, strict=True):
+        for symbol in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls"):
+            own, base = (getattr(one, symbol.replace("ε", "epsilon")) for one in (row, BASE))
+            assert line[symbol] == (str(own) if row == BASE or own != base else "")
+        figures = [line[f"{what}, paper"] for what in ("PPL", "BLEU", "10⁶ params")]
+        paper = row.published
+        assert figures == [f"{paper.ppl:.2f}", f"{paper.bleu:.1f}", str(paper.parameters or "")]
+    assert lines[-1]["updates"] == "300,000"
 
 
 def test_seeds_give_mean_and_sample_standard_deviation(make_run):

@@ -64,7 +64,6 @@ def test_trees(root: Path, data: Data) -> None:
 
 @attack
 def test_streams(root: Path, data: Data) -> None:
-    """Sequences, trees and translations, one for each sentence."""
     gold = root / "gold.trees"
     with attempt(root) as user:
         stdin = data.draw(damaged((root / "sequences").read_bytes()))
@@ -133,7 +132,6 @@ def test_model_folders(root: Path, kind: str, data: Data) -> None:
 
 @attack
 def test_runs(root: Path, data: Data) -> None:
-    """A run's log, settings, scores and texts."""
     with attempt(root) as user:
         run = shutil.copytree(root / "run", user.directory / "run")
         damage_file(data, run, user.mark)
@@ -143,7 +141,6 @@ def test_runs(root: Path, data: Data) -> None:
 
 @attack
 def test_archives(root: Path, data: Data) -> None:
-    """A corpus and its manifest; nothing is unpacked."""
     with attempt(root) as user:
         corpus = shutil.copytree(root / "corpus", user.directory / "corpus")
         damage_file(data, corpus, user.mark)

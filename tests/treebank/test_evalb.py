@@ -201,7 +201,6 @@ def test_both_summaries_have_the_figures_of_the_valid_sentences():
 
 
 def test_the_table_is_laid_out_as_by_the_c_program():
-    """Errors and skips keep the gold length."""
     line = "  12    5    0   33.33  25.00     1      3    4      3      4     3    75.00"
     assert sentence_line(12, score_sentence(THREE, MORE)) == line
     zeros = "0.00   0.00     0      0    0      0      0     0     0.00"

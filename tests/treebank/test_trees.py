@@ -213,7 +213,6 @@ def test_a_word_is_one_word_of_the_source(form):
     ],
 )
 def test_one_root_without_function_tags_and_traces(treebank, expected, collapsed):
-    """Collapsing makes one constituent of a label over itself alone."""
     (tree,) = parse(treebank)
     assert write_tree(normalize(tree)) == f"(TOP {expected})"
     assert write_tree(normalize(tree, collapse_unary=True)) == f"(TOP {collapsed or expected})"
