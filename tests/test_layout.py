@@ -70,7 +70,6 @@ def test_imports_run_one_way() -> None:
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:
-    """Neither at the top, nor in a function, nor for a type; the error names the circle."""
     files = {module_of(path).removesuffix(".__init__"): path for path in TREES}
     graph = TopologicalSorter()
     for file, path in files.items():
@@ -116,7 +115,6 @@ def test_the_paper_part_needs_torch_only() -> None:
 
 
 def test_functions_are_short_and_files_have_names() -> None:
-    """A function's body, what follows its docstring, fits on half a screen."""
     for path, tree in TREES.items():
         assert path.stem not in VAGUE
         assert not LISTED_BY_FAIRSEQ & set(path.relative_to(ROOT).parts[:-1])

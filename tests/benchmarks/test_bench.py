@@ -69,16 +69,14 @@ def test_a_ratio_is_of_values_of_the_same_turn_and_says_when_it_is_unsteady():
     assert shown == ["0.000123", "0.5", "12.3", "1.00", "1,234"]
 
 
-def test_on_a_gpu_each_precision_is_compared_with_the_same_of_stock_fairseq():
-    on_gpu = [[side.name for side in group] for group in sides.training_groups("cuda")]
+def test_on_a_gpu_each_precision_is_compared_with_the_same_of_stock_fairseq(tmp_path, monkeypatch):
+    """Breaks, too, if both make and delete fairseq's `dummy` in one --save-dir."""
+    groups = sides.training_groups("cuda")
+    on_gpu = [[side.name for side in group] for group in groups]
     assert on_gpu == [[f"stock {p}", f"ours {p}"] for p in ("float32", "float16", "bfloat16")]
-
-
-def test_trainings_at_the_same_time_share_no_directory(tmp_path, monkeypatch):
-    """Breaks if two of them make and delete fairseq's `dummy` in one --save-dir."""
     monkeypatch.setattr(bench, "start", lambda name, program, words, arguments: words)
     options = argparse.Namespace(work=tmp_path, data=tmp_path, max_tokens=64)
-    for group in sides.training_groups("cuda"):
+    for group in groups:
         commands = [bench.trainer(side, "tiny", options) for side in group]
         assert len({words[words.index("--save-dir") + 1] for words in commands}) == len(group)
 

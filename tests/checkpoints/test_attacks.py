@@ -19,6 +19,7 @@ from checkpoint_states import Intruder, checkpoint, configuration, expression, s
 from fairseq import checkpoint_utils, criterions, utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.data import Dictionary
+from fairseq.logging import meters
 from fairseq.models.transformer import TransformerModel
 from omegaconf import OmegaConf
 
@@ -333,6 +334,14 @@ def test_a_place_updates_and_meters_are_numbers(extra, tmp_path):
     state = checkpoint(updates=extra.get("updates", 1))
     state["extra_state"] |= extra
     assert "fairseq cannot load this checkpoint: " in refusal(save(tmp_path / "evil.pt", state))
+
+
+def test_every_kind_of_meter_is_loaded(tmp_path):
+    state, kept = checkpoint(), meters.MetersDict()
+    for kind in ("AverageMeter", "SumMeter", "TimeMeter", "StopwatchMeter"):
+        kept.add_meter(kind, getattr(meters, kind)(), 1)
+    state["extra_state"] |= {"metrics": {"train": kept.state_dict()}}
+    checkpoint_utils.load_checkpoint_to_cpu(str(save(tmp_path / "good.pt", state)))
 
 
 def test_no_option_takes_the_memory_or_the_name_of_a_parameter_the_terminal(tmp_path):

@@ -14,11 +14,8 @@ import pytest
 import fairseq_aiayn
 from fairseq_aiayn.cli import main as cli
 
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": str(Path(fairseq_aiayn.__file__).parents[1]),
-    "PYTHONUNBUFFERED": "",  # set, it would hide what is written late
-}
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(fairseq_aiayn.__file__).parents[1])}
+ENVIRONMENT |= {"PYTHONUNBUFFERED": ""}  # set, it would hide what is written late
 AIAYN = f"{sys.executable} -m fairseq_aiayn"
 
 

@@ -170,7 +170,6 @@ def test_the_largest_of_a_vocabulary_are_those_of_topk(V: int, m: int) -> None:
 
 @pytest.mark.parametrize("nbest", [1, 3])
 def test_what_has_no_probability_is_refused_with_its_sentence(nbest: int) -> None:
-    """NaN for one token after one late prefix; no possible output."""
     models = random_models(3, seed=2)
     models.tables[1, 2, :, 4] = math.nan
     with pytest.raises(ValueError, match="not a number, in sentence 2 of 3"):

@@ -178,7 +178,6 @@ def test_unfinished_files_of_a_recipes_command_are_in_its_folder(tmp_path, monke
 
 
 def test_no_file_of_the_user_is_taken_for_a_temporary_one(tmp_path):
-    """A file that is called like the output stays as it is. The output has a new file's rights."""
     mine = (".out", "out.tmp", "out.part", "out~")
     for name in mine:
         (tmp_path / name).write_text("mine")

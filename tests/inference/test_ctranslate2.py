@@ -124,7 +124,6 @@ def test_the_outputs_are_ours_and_in_our_order(beam, alpha, longer, tmp_path):
 @pytest.mark.parametrize("tokens", [[END], [PADDING, END], [len(SPECIAL)]])
 @pytest.mark.parametrize("beam", [1, 4])
 def test_no_output_is_empty_has_padding_or_exceeds_the_longest(tokens, beam, tmp_path):
-    """And its log P is that of the model, whatever the search excluded."""
     model = preferring(random_model(tmp_path), tokens, 4.8)
     texts = sentences(model.source, [1, 2, 5])
     outputs = CTranslate2Translator(written(model, tmp_path), "cpu").engine(beam)(texts)

@@ -78,7 +78,6 @@ def test_each_batch_left_is_in_an_update_whatever_the_update_frequency(seen, bat
     ],
 )
 def test_with_other_batches_the_epoch_begins_again_and_says_so(other, place, caplog):
-    """Also from a place that no epoch of these batches has."""
     (stored,) = iterators(1, 10)
     take([stored], 4)
     (shard,) = iterators(1, **other)

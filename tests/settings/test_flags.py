@@ -19,7 +19,6 @@ from fairseq_aiayn.paper import ROWS, learning_rate
 from fairseq_aiayn.settings import batch, stock_flags, train_flags, with_budget
 
 SYSTEMS = {"ours": train_flags, "stock": stock_flags}
-HEADS_OF_THEIR_OWN = ["b_dk16", "b_dk32"]  # which stock fairseq does not have
 # Those that stock fairseq has a name for, one for each size, and what is no size
 SHAPES = ["base", "big", "big_en_fr", "a_h4", "c_n2", "c_dmodel256", "c_dff1024", "d_drop0"]
 SHAPES += ["e_learned", "parsing", "tiny"]
@@ -155,7 +154,7 @@ def test_the_command_prints_the_flags_of_the_system_asked_for(aiayn, refused):
     asked = ["flags", "base", "--gpus", 4, "--max-tokens", 3125, "--lr-factor", 0.5]
     for system, flags in (([], train_flags), (["--system", "stock"], stock_flags)):
         assert aiayn(*asked, *system) == (0, " ".join(flags(row, 4, 3125)) + "\n", "")
-    for name in HEADS_OF_THEIR_OWN:
+    for name in ("b_dk16", "b_dk32"):
         line = refused("flags", name, "--gpus", 8, "--system", "stock")
         assert f"row {name} has d_k {ROWS[name].d_k} and d_v 64; a head of stock fairseq" in line
     options = ("--max-update", "--warmup-updates", "--batch-tokens", "--save-interval-updates")

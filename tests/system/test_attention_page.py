@@ -197,7 +197,6 @@ def test_the_keyboard_alone_does_everything(open_page):
 
 @pytest.mark.parametrize(("scheme", "view"), [("light", "lines"), ("dark", "heat")])
 def test_a_phone_shows_it_and_hostile_words_stay_text(open_page, scheme: str, view: str):
-    """Without scrolling sideways."""
     page = open_page(f"#view={view}", 360, scheme, invented("encoder", HOSTILE, HOSTILE))
     shown = "#query button" if view == "lines" else "figure >> nth=0 >> .queries span"
     assert page.tab.locator(shown).all_text_contents() == [*map(one_line, HOSTILE)]
