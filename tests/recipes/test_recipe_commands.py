@@ -184,9 +184,6 @@ def test_the_published_transformer_tiny_of_multi30k():
     assert " --tokens " in shown
 
 
-# --- hardware ---
-
-
 def gpus(tmp_path: Path, count: int) -> dict[str, str]:
     """Return variables with which a machine seems to have so many GPUs, each cut by MIG."""
     lines = "".join(f"echo GPU {n}: H100\necho '  MIG 1g.10gb'\n" for n in range(count))
@@ -262,8 +259,6 @@ def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(tmp_path, n
     assert (tmp_path / "ended").exists()
     assert (tmp_path / "queued").exists() == again
 
-
-# --- wrong options ---
 
 WRONG = {
     DEMO: [

@@ -196,8 +196,6 @@ def test_both_systems_side_by_side_end_as_the_printed_script(tmp_path):
     assert (tmp_path / "exp" / RUN / "settings.json").exists()
 
 
-# --- the steps of text ---
-
 SAME = "Il a dit\u00a0: « Straße-NAME\u2019s » & «\u00adoui\u00ad» … 12.5"
 
 
@@ -243,8 +241,6 @@ def test_all_splits_go_through_the_same_steps_which_export_reads(
         tokens = lines_of(exp / "tokens" / f"{split}.en")
         assert lines_of(exp / "subwords" / f"{split}.en") == [*map(cut, tokens)]
 
-
-# --- parsing ---
 
 PARSER = "aiayn-parsing_tiny-1"
 PARSING = (
@@ -345,9 +341,6 @@ def test_lists_that_share_a_file_are_refused(trees, tmp_path):
     (tmp_path / "lists/test").write_text("23/wsj_2301.mrg\n")
     finish([*words, "--stop_stage", "2"])
     assert len(lines_of(tmp_path / "exp/trees/train.tree")) == treebanks.PER_SECTION
-
-
-# --- table 3 ---
 
 
 def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path):
