@@ -74,8 +74,8 @@ def repair(tokens: Sequence[str], words: Sequence[str], keep_tags: bool = False)
     for word in words:
         require_word(word)
     symbols = [split_symbol(token) for token in tokens]
-    tags = {name for bracket, name in symbols if name and not bracket}
-    forest = _Forest(keep_tags or not are_penn_tags(tags))
+    tags = [name for bracket, name in symbols if name and not bracket]  # surplus ones say nothing
+    forest = _Forest(keep_tags or not are_penn_tags({*tags[: len(words)]}))
     used = 0
     for bracket, name in symbols:
         if not name:

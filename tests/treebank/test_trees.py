@@ -258,6 +258,7 @@ sentences = st.lists(forms, min_size=1, max_size=6)
 
 
 @given(sequences, sentences)
+@example(["NN", "0"], [","])
 def test_any_sequence_becomes_a_tree_over_exactly_the_words(symbols, words):
     """That tree needs no repair, and what was no tree over the words is counted."""
     tree, repairs = repair(symbols, words)
