@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from faults import fault_of
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fairseq_aiayn.treebank.linearization import (
