@@ -127,12 +127,13 @@ def too_many_gpus(row: Row, gpus: int, max_tokens: int | None = None) -> str:
     """Return what is lost where the row's batch has less than a long sentence for each of several
     GPUs, and how many it is good for; empty if nothing is. Raises ValueError as `batch` does."""
     tokens, _ = batch(row, gpus, max_tokens)
-    if gpus == 1 or tokens >= LONG_SENTENCE:
+    long = min(LONG_SENTENCE, row.batch_tokens // 2)  # small batches are for short sentences
+    if gpus == 1 or tokens >= long:
         return ""
-    good = max(1, row.batch_tokens // LONG_SENTENCE)
+    good = row.batch_tokens // long
     return (
         f"a GPU has {tokens} tokens of the batch: fairseq leaves out longer sentences;"
-        f" {row.batch_tokens:,} tokens are good for {good} GPU{'s' * (good > 1)}"
+        f" {row.batch_tokens:,} tokens are good for {good} GPUs"
     )
 
 

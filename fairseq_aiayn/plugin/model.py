@@ -85,7 +85,7 @@ class AiaynConfig(FairseqDataclass):
     )
     max_source_positions: int = II("task.max_source_positions")
     max_target_positions: int = II("task.max_target_positions")
-    left_pad_target: bool = II("task.left_pad_target")
+    left_pad_target: Any = II("task.left_pad_target")  # fairseq takes the text of a bool for true
 
 
 DecoderOut = tuple[Tensor, dict[str, list[Tensor | None]]]  # and the attention with it
