@@ -66,17 +66,18 @@ posix._exit(status)
 
 
 @cache
-def programs() -> Path:
-    """Return the directory of the programs, whose server this starts for all workers of a run."""
+def programs(preload: str = "") -> Path:
+    """Return the directory of the programs, whose server this starts for all workers of a run; with
+    a shared library that is loaded before all others, it is another one."""
     worker = "PYTEST_XDIST_WORKER" in os.environ
     run = os.environ["PYTEST_XDIST_TESTRUNUID"] if worker else uuid4().hex
-    directory = Path(TEMPORARY) / f"fork-server-{run}"
+    directory = Path(TEMPORARY) / f"fork-server-{run}-{Path(preload).stem}"
     try:
         directory.mkdir(mode=0o700)
     except FileExistsError:  # another worker starts it
         pass
     else:
-        start(directory, os.getppid() if worker else os.getpid())
+        start(directory, os.getppid() if worker else os.getpid(), preload)
     deadline = time.monotonic() + PATIENCE
     while not (directory / "socket").exists():
         assert time.monotonic() < deadline, "the fork server does not start"
@@ -85,7 +86,7 @@ def programs() -> Path:
     return directory
 
 
-def start(directory: Path, user: int) -> None:
+def start(directory: Path, user: int, preload: str) -> None:
     """Start the server of a directory; both are gone when process `user` has ended."""
     program = PROGRAM.format(
         python=sys.executable,
@@ -101,7 +102,9 @@ def start(directory: Path, user: int) -> None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1", "TMPDIR": TEMPORARY},
+            env=os.environ
+            | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1", "TMPDIR": TEMPORARY}
+            | ({"LD_PRELOAD": preload} if preload else {}),
             start_new_session=True,
         )
 

@@ -98,7 +98,7 @@ def test_other_parts_enter_a_room_by_its_doors() -> None:
 
 def test_tests_are_in_folders_named_for_what_they_test() -> None:
     folders = {path.parent.name for path in Path(__file__).parent.glob("*/*.py")}
-    assert folders - set(RANK) <= {"benchmarks", "docs", "recipes", "system", "torture"}
+    assert folders - set(RANK) <= {"benchmarks", "docs", "gpu", "recipes", "system", "torture"}
 
 
 def test_only_the_plugin_and_its_repairs_import_fairseq() -> None:

@@ -1,0 +1,126 @@
+"""Commands of fairseq and aiayn on the simulated GPU, and what they did there.
+
+`python on_gpu.py FILE COMMAND [ARGUMENT ...]` is such a process. It writes into FILE what it
+counted: all, and that of each update, batch of a validation and step of a search.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from copy import deepcopy
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.cpp_extension import get_default_build_root, include_paths
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+TRIED = "import simulated_gpu, torch; simulated_gpu.install();"
+TRIED += "torch.ones(1, device='cuda', requires_grad=True).exp().backward()"
+
+
+def library() -> str:
+    """Return the compiled fake_cuda.cpp, in the folder of a user's extensions of PyTorch; raises
+    RuntimeError if it does not go with this PyTorch."""
+    if torch.version.cuda:
+        raise RuntimeError("the simulated GPU needs a PyTorch for CPUs")
+    source, libraries = HERE / "fake_cuda.cpp", f"{Path(torch.__file__).parent}/lib"
+    kind = hashlib.sha256(source.read_bytes() + f"{torch.__version__} {libraries}".encode())
+    target = Path(get_default_build_root(), f"fake_cuda-{kind.hexdigest()[:16]}.so")
+    part = target.with_suffix(".part")
+    words = [os.environ.get("CXX", "g++"), "-O1", "-shared", "-fPIC", "-std=c++20", str(source)]
+    words += [*(f"-I{path}" for path in include_paths()), "-o", str(part), f"-L{libraries}"]
+    words += [f"-Wl,-rpath,{libraries}", "-ltorch_cpu", "-lc10"]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one of several processes compiles
+            if not target.exists():
+                run(words)
+                run([sys.executable, "-c", TRIED], PYTHONPATH=str(HERE), LD_PRELOAD=str(part))
+                part.rename(target)
+    except (OSError, AssertionError) as error:
+        raise RuntimeError(f"there is no simulated GPU: {str(error).splitlines()[-1]}") from error
+    return str(target)
+
+
+def run(words: list[str], stdin: str = "", **variables: str) -> str:
+    """Return what a program prints; raises AssertionError with its errors if it fails."""
+    how: dict[str, Any] = {"capture_output": True, "text": True, "env": os.environ | variables}
+    done = subprocess.run(words, input=stdin, check=False, **how)
+    assert done.returncode == 0, f"{words}: {done.stderr[-3000:]}"
+    return done.stdout + done.stderr
+
+
+def run_on_gpu(folder: Path, *words: str | Path, stdin: str = "") -> dict:
+    """Run a command: what was counted, in a file of this folder, and what it printed."""
+    import fork_server
+
+    python, file = fork_server.programs(library()) / "python", folder / "counts.json"
+    command = [*map(str, (python, HERE / "on_gpu.py", file, *words))]
+    printed = run(command, stdin, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
+    return json.loads(file.read_text()) | {"printed": printed}
+
+
+def record(calls: list, owner: Any, name: str, to_next: bool = False) -> None:
+    """Count what each call of a function does, or what is done from one call to the next."""
+    function, starts = getattr(owner, name), []
+
+    def note(before: dict) -> None:
+        calls.append({kind: dict(counts[kind] - before[kind]) for kind in counts})
+
+    @wraps(function)
+    def counted(*arguments: object, **named: object) -> object:
+        if to_next and starts:
+            note(starts[-1])
+        starts.append(deepcopy(counts))
+        result = function(*arguments, **named)
+        if not to_next:
+            note(starts[-1])
+        return result
+
+    setattr(owner, name, counted)
+
+
+def attempt(text: str) -> list[int] | str:
+    """Evaluate Python: what was counted, or the error."""
+    there = torch.arange(12.0).view(3, 4)
+    given = {"there": there, "here": there.cuda(), "rows": torch.tensor([0, 2], device="cuda")}
+    before = deepcopy(counts)
+    try:
+        eval(text, {"torch": torch}, given)
+    except (RuntimeError, TypeError) as error:
+        return str(error)
+    return [(counts[kind] - before[kind]).total() for kind in counts]
+
+
+if __name__ == "__main__":
+    from fairseq.models.transformer import TransformerDecoderBase
+    from fairseq.trainer import Trainer
+    from simulated_gpu import counts, install
+
+    from fairseq_aiayn.nn.transformer import Decoder
+
+    install()
+    found: dict[str, Any] = {"all": counts, "update": [], "validation": [], "step": []}
+    record(found["update"], Trainer, "train_step")
+    record(found["validation"], Trainer, "valid_step")
+    record(found["step"], TransformerDecoderBase, "forward", to_next=True)
+    record(found["step"], Decoder, "step", to_next=True)
+    _, file, *sys.argv = sys.argv
+    name = (
+        sys.argv[0].replace("fairseq-", "fairseq_cli.").replace("aiayn", "fairseq_aiayn.cli.main")
+    )
+    try:
+        if name == "lines":
+            found["lines"] = {each: attempt(each) for each in sys.argv[1:]}
+        else:
+            command = import_module(name)
+            sys.exit(command.cli_main() if hasattr(command, "cli_main") else command.main())
+    finally:
+        Path(file).write_text(json.dumps(found))
