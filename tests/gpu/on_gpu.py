@@ -57,13 +57,15 @@ def run(words: list[str], stdin: str = "", **variables: str) -> str:
     return done.stdout + done.stderr
 
 
-def run_on_gpu(folder: Path, *words: str | Path, stdin: str = "") -> dict:
-    """Run a command: what was counted, in a file of this folder, and what it printed."""
+def run_on_gpu(folder: Path, *words: str | Path, stdin: str = "", left_out: str = "") -> dict:
+    """Run a command without these repairs: what was counted, in a file of this folder, and what it
+    printed."""
     import fork_server
 
     python, file = fork_server.programs(library()) / "python", folder / "counts.json"
     command = [*map(str, (python, HERE / "on_gpu.py", file, *words))]
-    printed = run(command, stdin, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
+    variables = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "AIAYN_REPAIRS": left_out}
+    printed = run(command, stdin, **variables)
     return json.loads(file.read_text()) | {"printed": printed}
 
 
