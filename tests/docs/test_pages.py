@@ -155,3 +155,12 @@ def test_programs_write_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_program_was_executed_in_order() -> None:
     assert [cell["execution_count"] for cell in PROGRAMS] == list(range(1, len(PROGRAMS) + 1))
     assert all(output["output_type"] != "error" for cell in PROGRAMS for output in cell["outputs"])
+
+
+def test_kernels_and_waits_are_those_of_the_result_file() -> None:
+    counts = json.loads((DOCS.parent / "benchmarks/results/gpu_counts.json").read_text())["counts"]
+    page = (DOCS / "performance.md").read_text(encoding="utf-8")
+    for line, of in (("update", "update"), ("batch of a", "validation"), ("step of a", "step")):
+        expected = [f"{n:,}" for side in counts.values() for n in side.get(of, {}).values()]
+        (row,) = re.findall(rf"^\| {line}[^|]*\|(.*)$", page, re.MULTILINE)
+        assert re.findall(r"[\d,]+", row) == expected

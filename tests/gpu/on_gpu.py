@@ -45,7 +45,8 @@ def library() -> str:
                 run([sys.executable, "-c", TRIED], PYTHONPATH=str(HERE), LD_PRELOAD=str(part))
                 part.rename(target)
     except (OSError, AssertionError) as error:
-        raise RuntimeError(f"there is no simulated GPU: {str(error).splitlines()[-1]}") from error
+        reasons = [line for line in str(error).splitlines() if "rror: " in line]
+        raise RuntimeError(f"no simulated GPU: {[*reasons, str(error)][0]:.200}") from error
     return str(target)
 
 
@@ -53,7 +54,7 @@ def run(words: list[str], stdin: str = "", **variables: str) -> str:
     """Return what a program prints; raises AssertionError with its errors if it fails."""
     how: dict[str, Any] = {"capture_output": True, "text": True, "env": os.environ | variables}
     done = subprocess.run(words, input=stdin, check=False, **how)
-    assert done.returncode == 0, f"{words}: {done.stderr[-3000:]}"
+    assert done.returncode == 0, f"{words}:\n{done.stderr[-3000:]}"
     return done.stdout + done.stderr
 
 
@@ -115,14 +116,12 @@ if __name__ == "__main__":
     record(found["step"], TransformerDecoderBase, "forward", to_next=True)
     record(found["step"], Decoder, "step", to_next=True)
     _, file, *sys.argv = sys.argv
-    name = (
-        sys.argv[0].replace("fairseq-", "fairseq_cli.").replace("aiayn", "fairseq_aiayn.cli.main")
-    )
     try:
-        if name == "lines":
+        if sys.argv[0] == "lines":
             found["lines"] = {each: attempt(each) for each in sys.argv[1:]}
+        elif sys.argv[0] == "aiayn":
+            sys.exit(import_module("fairseq_aiayn.cli.main").main())
         else:
-            command = import_module(name)
-            sys.exit(command.cli_main() if hasattr(command, "cli_main") else command.main())
+            sys.exit(import_module(sys.argv[0].replace("fairseq-", "fairseq_cli.")).cli_main())
     finally:
         Path(file).write_text(json.dumps(found))

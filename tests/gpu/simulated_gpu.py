@@ -176,8 +176,6 @@ def install() -> None:
     torch.cuda.get_rng_state = lambda *_: torch.get_rng_state()
     torch.cuda.set_rng_state = lambda state, *_: torch.set_rng_state(state)
     torch.Tensor.pin_memory = lambda tensor, *_: tensor
-    torch._C._set_only_lift_cpu_tensors(
-        True
-    )  # torch.tensor(..., device="cuda") copies from the CPU
+    torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(…, device="cuda") is a copy
     torch.__future__.set_swap_module_params_on_conversion(True)  # shared parameters stay shared
     Everywhere().__enter__()
