@@ -8,6 +8,7 @@ import json
 import random
 import sys
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from statistics import median_low
 from tempfile import TemporaryDirectory
@@ -54,19 +55,17 @@ def counts_of(side: Side, data: Path, folder: Path) -> dict[str, dict[str, int]]
     words = [data, *options, *ITS_SIZES[side.system], "--num-workers", "0", "--save-dir", folder]
     left_out = "launches" if side.system == "stock" else ""  # of the plugin, for --bf16
     found = run_on_gpu(folder, "fairseq-train", *words, left_out=left_out)
-    words = [data, *side.translating_options(), "--path", folder / "checkpoint_last.pt"]
-    if side.name == "stock bfloat16":  # in which stock fairseq does not search
-        del found["step"]
-    else:
-        found["step"] = run_on_gpu(folder, "fairseq-generate", *words, "--num-workers", "0")["step"]
-    return {
-        of: {
-            kind: median_low(sum(each[kind].values()) for each in found[of])
-            for kind in ("kernels", "waits")
-        }
-        for of in ("update", "validation", "step")
-        if of in found
-    }
+    spans = {of: found[of] for of in ("update", "validation")}
+    if side.name != "stock bfloat16":  # in which stock fairseq does not search
+        words = [data, *side.translating_options(), "--path", folder / "checkpoint_last.pt"]
+        steps = run_on_gpu(folder, "fairseq-generate", *words, "--num-workers", "0")["step"]
+        spans["step"] = [(one[0], other[0]) for one, other in pairwise(steps)]
+    return {of: {kind: median_of(spans[of], kind) for kind in ("kernels", "waits")} for of in spans}
+
+
+def median_of(spans: list, kind: str) -> int:
+    """Return the median of what was counted between two times."""
+    return median_low(sum(end[kind].values()) - sum(begin[kind].values()) for begin, end in spans)
 
 
 if __name__ == "__main__":

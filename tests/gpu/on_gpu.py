@@ -1,7 +1,7 @@
 """Commands of fairseq and aiayn on the simulated GPU, and what they did there.
 
 `python on_gpu.py FILE COMMAND [ARGUMENT ...]` is such a process. It writes into FILE what it
-counted: all, and that of each update, batch of a validation and step of a search.
+counted: in all, and before and after each update, batch of a validation and step of a search.
 """
 
 import fcntl
@@ -70,21 +70,15 @@ def run_on_gpu(folder: Path, *words: str | Path, stdin: str = "", left_out: str 
     return json.loads(file.read_text()) | {"printed": printed}
 
 
-def record(calls: list, owner: Any, name: str, to_next: bool = False) -> None:
-    """Count what each call of a function does, or what is done from one call to the next."""
-    function, starts = getattr(owner, name), []
-
-    def note(before: dict) -> None:
-        calls.append({kind: dict(counts[kind] - before[kind]) for kind in counts})
+def record(calls: list, owner: Any, name: str) -> None:
+    """Note what was counted before and after each call of a function."""
+    function = getattr(owner, name)
 
     @wraps(function)
     def counted(*arguments: object, **named: object) -> object:
-        if to_next and starts:
-            note(starts[-1])
-        starts.append(deepcopy(counts))
+        calls.append([deepcopy(counts)])
         result = function(*arguments, **named)
-        if not to_next:
-            note(starts[-1])
+        calls[-1].append(deepcopy(counts))
         return result
 
     setattr(owner, name, counted)
@@ -113,8 +107,8 @@ if __name__ == "__main__":
     found: dict[str, Any] = {"all": counts, "update": [], "validation": [], "step": []}
     record(found["update"], Trainer, "train_step")
     record(found["validation"], Trainer, "valid_step")
-    record(found["step"], TransformerDecoderBase, "forward", to_next=True)
-    record(found["step"], Decoder, "step", to_next=True)
+    record(found["step"], TransformerDecoderBase, "forward")
+    record(found["step"], Decoder, "step")
     _, file, *sys.argv = sys.argv
     try:
         if sys.argv[0] == "lines":
