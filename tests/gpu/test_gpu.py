@@ -122,14 +122,15 @@ def test_gpu_writes_trees(options, tmp_path):
     file = small.data / "dict.words.txt"
     file.write_text("".join(f"▁{line}\n" for line in file.read_text().splitlines()))
     words = ["fairseq-interactive", small.data, *PLUGIN, "--task", "aiayn_parsing", "-s", "words"]
-    words += ["-t", "tree", "--path", small.checkpoint, *options.split()]
-    text = " ".join(line.split()[0] for line in file.read_text().splitlines()[:5])
-    assert on_gpu(tmp_path, *words, stdin=f"{text}\n").count("\nH-") == 1
+    words += ["-t", "tree", "--path", small.checkpoint, "--buffer-size", "2"]
+    tokens = [line.split()[0] for line in file.read_text().splitlines()]
+    text = "".join(" ".join(tokens[:n]) + "\n" for n in (1, 3))  # which end one after the other
+    assert on_gpu(tmp_path, *words, *options.split(), stdin=text).count("\nH-") == 2
 
 
 @pytest.mark.parametrize("command", ["translate", "translate --precision bfloat16", "parse"])
 def test_gpu_takes_a_folder(command, folder, parser_folder, tmp_path):
-    words, text = ["aiayn", *command.split(), folder], SENTENCES[3] + "\n"
+    words, text = ["aiayn", *command.split(), folder], "\n".join(SENTENCES) + "\n"
     if command == "parse":
         words, text = ["aiayn", command, "--constrained", "--model", parser_folder], "the cat\n"
     printed = on_gpu(tmp_path, *words, "--device", "cuda", stdin=text)
