@@ -17,7 +17,7 @@ BENCH_TEXT := exp/bench/multi30k_en_de
 MINUTES ?= 10
 SEED ?= 1
 
-.PHONY: help setup demo test torture faults lint bench tour clean
+.PHONY: help setup demo test torture faults lint bench gpu tour clean
 
 help:
 	@echo "make setup   install everything into $(VENV) (PYTHON=python3.12 chooses the interpreter)"
@@ -27,6 +27,7 @@ help:
 	@echo "make faults  put deliberate faults into a copy and see whether tests notice (FAULTS='--draw 12')"
 	@echo "make lint    check Python and shell files"
 	@echo "make bench   measure speed and memory beside stock fairseq, 10 minutes (BENCH_DEVICE=cuda)"
+	@echo "make gpu     run the tests of GPUs, and count kernels and waits on the simulated one, 2 minutes"
 	@echo "make tour    execute docs/tour.ipynb, 2 minutes"
 	@echo "make clean   remove $(VENV) and build leftovers; exp/ stays"
 
@@ -80,6 +81,11 @@ lint: $(READY)
 bench: $(READY)
 	@$(IN_VENV) recipes/multi30k/run.sh --exp $(BENCH_TEXT) --bpe_codes 10000 --stop_stage 4 $(if $(MIRROR),--mirror "$(MIRROR)")
 	@$(IN_VENV) python benchmarks/bench.py --device $(BENCH_DEVICE) --json "$(BENCH_OUTPUT)/$(BENCH_DEVICE).json"
+
+gpu: $(READY)
+	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadfile -k gpu
+	@mkdir -p exp/gpu
+	@$(IN_VENV) python tests/gpu/counts.py --output exp/gpu/counts.json
 
 tour: $(READY)
 	@$(IN_VENV) jupyter nbconvert --to notebook --execute --inplace \
