@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from statistics import median
 
 from fairseq_aiayn.diagnosis.endings import OF_USER, ending
-from fairseq_aiayn.diagnosis.evidence import DEVICES, LACKED_MEMORY, LOST_BATCH, STOPPED, Evidence
+from fairseq_aiayn.diagnosis.evidence import (
+    DEVICES,
+    EXAMPLES,
+    LACKED_MEMORY,
+    LOST_BATCH,
+    STOPPED,
+    Evidence,
+)
 from fairseq_aiayn.diagnosis.findings import BFLOAT16, Weight, whole
 from fairseq_aiayn.diagnosis.regime import as_batch, smaller_rate, still_falls
 from fairseq_aiayn.paper import OWN, PAIRS_EN_DE, Row
@@ -77,7 +84,8 @@ def _loss(run: Evidence, row: Row) -> Iterator[Event]:
             text = f"the {name} is not a number from update {wrong[0]:,} {end}"
             yield Event(text, Weight.LARGE, change, run.line_of(name, wrong[0]), True)
             return
-    if not any(_jump(run, start) for start in run.starts[1:]):
+    criteria = {start.options.get("criterion") for start in run.starts}  # of one, losses compare
+    if len(criteria) < 2 and not any(_jump(run, start) for start in run.starts[1:]):
         yield from [*_rise(run, change)][:1] or _flat(run, change)
     # Losses of criteria with more terms do not compare; perplexities are of the target alone
     training, development = (smoothed(run, name) for name in PERPLEXITIES)
@@ -127,13 +135,9 @@ def _flat(run: Evidence, change: str) -> Iterator[Event]:
 
 def _scale(run: Evidence) -> Iterator[Event]:
     """Yield a loss scale and gradients that are not those of a converging training."""
-    scales = run.curves["loss scale"]
-    last = max(scales, default=0)
-    line = next((line for line, _ in run.log.find(GAVE_UP)), 0)
-    if line or scales.get(last, 1) < 1:
+    for line, _ in run.log.find(GAVE_UP)[:1]:
         text = "the loss scale became too small: often the loss has diverged before (fairseq#512)"
-        line = line or run.line_of("loss", last)
-        yield Event(text, Weight.LARGE, "--clip-norm 1", line)
+        yield Event(text, Weight.LARGE, "--clip-norm 1", line, True)
     norms = smoothed(run, "gradient norm")
     update = max(norms, key=norms.__getitem__, default=0)
     is_after = update > (run.number("warmup_updates") or 0)
@@ -174,9 +178,10 @@ def _trained_on(run: Evidence, row: Row) -> Iterator[Event]:
     said += f", with {run.dictionaries}" if run.types else ""
     fits, dropout = run.fits, run.number("dropout")
     size = run.number("encoder_embed_dim") or row.d_model
-    is_large = fits and size > fits.row.d_model and row not in OWN
+    is_large = fits and size > fits.row.d_model
     is_bare = fits and dropout is not None and dropout < fits.row.P_drop
-    if not (fits and row.shared_vocabulary and run.is_transformer and (is_large or is_bare)):
+    is_judged = row.shared_vocabulary and row not in OWN and run.is_transformer
+    if not (fits and is_judged and (is_large or is_bare)):
         yield Event(said, line=line)
         return
     too_much = "a model of this size" if is_large else f"dropout {dropout:g}"
@@ -203,7 +208,8 @@ def _starts(run: Evidence) -> Iterator[Event]:
         yield Event(f"begun from a checkpoint of update {update:,}", line=line)
     told = 0
     for before, start in zip(run.starts, run.starts[1:]):
-        jump, changed = _jump(run, start), _changed(before, start)
+        changed = _changed(before, start)
+        jump = "" if "--criterion" in changed else _jump(run, start)
         if jump or (changed and told < MANY):
             told += 1
             text = f"started again from update {start.loaded[1]:,}: {jump or changed}"
@@ -236,8 +242,9 @@ def _facts(start: Log) -> dict[str, object]:
     """Return what a start was with: options, dictionaries, and the number of GPUs."""
     facts = {option(name): own for name, own in start.options.items() if not OF_A_START.match(name)}
     facts |= {f"types of {name}": types for name, types in start.dictionaries.items()}
-    devices = [("GPUs", match[1]) for _, match in start.find(DEVICES)]
-    return facts | dict(devices)
+    for _, match in start.find(DEVICES):
+        facts["GPUs"] = match[1]
+    return facts | {f"pairs in {match[1]}": match[4] for _, match in start.find(EXAMPLES)}
 
 
 def _progress(run: Evidence, row: Row) -> Iterator[Event]:

@@ -28,7 +28,8 @@ REPORT = re.compile(
 # Of another process that ended, not of the cause; and what follows when another one is gone
 OF_ANOTHER = re.compile(
     r"\S*(?:ChildFailedError|ProcessRaisedException|ProcessExitedException|CalledProcessError)"
-    r"|Exception:?\s*$|\S*: error: .*(?:Exited with exit code|Terminating|task \d+: Killed)"
+    r"|Exception:(?: process \d+ terminated.*|\s*$)|Exception\s*$"
+    r"|\S*: error: .*(?:Exited with exit code|Terminating|task \d+: Killed)"
 )
 GONE = re.compile(r"NCCL|gloo|Connection (?:reset|closed)|Broken ?pipe", re.IGNORECASE)
 ROOT_RANK = re.compile(r"^\s*rank +: (\d+)")  # the first of torchrun's report is its root cause
@@ -68,22 +69,25 @@ def ending(log: Log) -> End | None:
 
 
 def _exceptions(lines: Sequence[Line]) -> Iterator[End]:
-    """Yield the last line of each traceback; of chained ones, that of the last."""
+    """Yield the last line of each traceback; of chained ones, that of the first."""
     last: End | None = None
-    prefix, is_open, before = "", False, ""
+    prefix, is_open, is_chained, before = "", False, False, ""
     for line in lines:
         found = TRACEBACK.match(line.text)
         text = line.text.removeprefix(prefix)
         if found:
             prefix, is_open = found[1], not SURVIVED.search(before + found[1])
         elif is_open and line.text.startswith(prefix) and EXCEPTION.match(text):
-            if last:
+            if last and not is_chained:
                 yield last
+            elif last:  # the first of chained ones is the cause
+                is_open, is_chained = False, False
+                continue
             rank = RANK.search(prefix)
             last = End(line.number, text.strip(), int(rank[1] or rank[2]) if rank else None)
             is_open = False
         elif text.startswith(CHAINED):
-            last = None
+            is_chained = True
         before = line.text
     if last:
         yield last

@@ -49,6 +49,10 @@ SKIPPED = re.compile(r"(([\d,]{1,20}) samples have invalid sizes and will be ski
 EXAMPLES = re.compile(r"(?<!\S)(\S+ train\d*) (?:([^\s-]+)-(\S+) )?([\d,]{1,20}) examples\s*$")
 
 
+NEWSTEST2014 = 3_003  # sentences
+FILTERED = 2_737  # of them, without those that a filter of the organizers left out
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What is known of one training and its evaluation; None or empty where no file says it."""
@@ -166,9 +170,9 @@ class Evidence:
 
     @property
     def is_papers_pair(self) -> bool:
-        """Return whether figures of English-German may be of this text: no file says another."""
-        codes = [language.lower()[:2] for language in self.languages]
-        return codes in (["en", "de"], ["xx", "xx"])
+        """Return whether figures of English-German's newstest2014 may be of this training."""
+        is_english_german = [each.lower()[:2] for each in self.languages] == ["en", "de"]
+        return is_english_german and self.translated in (None, NEWSTEST2014, FILTERED)
 
     @property
     def is_transformer(self) -> bool:
@@ -219,7 +223,7 @@ def read_evidence(
     ValueError, with the file, for one that is none of these or unsafe to load.
     """
     run = _of_path(path, training)
-    if training and not run.trainings:
+    if training is not None and not run.trainings:
         raise ValueError(f"--training: expected a log with several trainings, got {path}")
     if not run.options and not any(run.curves.values()) and not ending(run.log):
         text = f"{path}: has neither a configuration of fairseq-train nor statistics"
@@ -291,7 +295,7 @@ def _of_log(log: Log, chosen: int | None = None) -> Evidence:
     """Read a training of a log, finished or not, and a translation that follows it; of a log that
     has none, all that it says."""
     trainings = log.trainings or [[log]]
-    if chosen and not 1 <= chosen <= len(trainings):
+    if chosen is not None and not 1 <= chosen <= len(trainings):
         raise ValueError(f"--training: expected 1 to {len(trainings)} of {log.path}, got {chosen}")
     run = replace(_of_starts(trainings[(chosen or 0) - 1]), trainings=trainings)
     after = dropwhile(lambda start: start is not run.starts[-1], log.starts)

@@ -7,13 +7,14 @@ are left out of it; "fairseq-generate ... " begins options for the end of that c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import Row
-from fairseq_aiayn.settings import task_of
+from fairseq_aiayn.settings import USUAL_MAX_TOKENS, task_of
 
 __all__ = ["Weight"]
 
@@ -70,9 +71,26 @@ def whole(run: Evidence, row: Row, system: str = "aiayn") -> str:
         system = "aiayn"
     task = f"{PLUGIN} --task {task_of(row)}" if system == "aiayn" else "--task translation"
     flags = f"{row.name} --gpus {run.devices}{' --system stock' * (system == 'stock')}"
+    if run.lacked_memory:
+        flags += f" --max-tokens {tokens_of_a_gpu(run, row)[0]}"
     device = " --cpu" * run.is_on("cpu") + " --fp16" * run.is_on("fp16")
     data, directory = run.text("data") or "DATA", f"checkpoints/{system}-{row.name}"
     return f"fairseq-train {data} {task} $(aiayn flags {flags}){device} --save-dir {directory}"
+
+
+def tokens_of_a_gpu(run: Evidence, row: Row) -> tuple[int, int, int]:
+    """Return --max-tokens, --update-freq and the number of GPUs for the row's batch: in half the
+    memory where there was too little, or with at least the usual tokens on a GPU where pairs were
+    left out, if need be on fewer GPUs."""
+    usual = run.number("max_tokens") or USUAL_MAX_TOKENS
+    if run.lacked_memory:
+        usual //= 2
+    elif run.left_out:
+        usual = max(usual, USUAL_MAX_TOKENS)
+    least = min(usual, row.batch_tokens) if run.left_out else 1
+    used = max(1, min(run.devices, row.batch_tokens // int(least)))
+    every = max(1, math.ceil(row.batch_tokens / (used * usual)))
+    return math.ceil(row.batch_tokens / used / every), every, used
 
 
 def commands(run: Evidence, row: Row) -> dict[str, str]:

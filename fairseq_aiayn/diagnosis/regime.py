@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from fairseq_aiayn.diagnosis.evidence import Evidence
-from fairseq_aiayn.diagnosis.findings import Finding, Here, Weight, compare, whole
-from fairseq_aiayn.paper import Row, learning_rate
-from fairseq_aiayn.settings import FIRST_RATE, TOLERANCE, USUAL_MAX_TOKENS, option
+from fairseq_aiayn.diagnosis.findings import Finding, Here, Weight, compare, tokens_of_a_gpu, whole
+from fairseq_aiayn.paper import OWN, Row, learning_rate
+from fairseq_aiayn.settings import FIRST_RATE, LONG_SENTENCE, TOLERANCE, option
 
 FULL = 0.75  # a batch has fewer target tokens than --max-tokens, which counts padding
 HALF = 0.5
@@ -82,18 +82,11 @@ def _batch(run: Evidence, row: Row, failed: bool) -> Finding | None:
 
 
 def as_batch(run: Evidence, row: Row) -> str:
-    """Return options that give the row's batch, in half the memory where there was too little, or
-    with at least the usual tokens on a GPU where pairs were left out, if need be on fewer GPUs."""
-    usual = run.number("max_tokens") or USUAL_MAX_TOKENS
-    if run.lacked_memory:
-        usual //= 2
-    elif run.left_out:
-        usual = max(usual, USUAL_MAX_TOKENS)
-    least = min(usual, row.batch_tokens) if run.left_out else 1
-    used = max(1, min(run.devices, row.batch_tokens // int(least)))
-    every = max(1, math.ceil(row.batch_tokens / (used * usual)))
-    tokens = math.ceil(row.batch_tokens / used / every)
+    """Return options that give the row's batch by `tokens_of_a_gpu`."""
+    tokens, every, used = tokens_of_a_gpu(run, row)
     options = f"--max-tokens {tokens} --update-freq {every}"
+    if tokens < LONG_SENTENCE:  # which fairseq otherwise refuses in a development set
+        options += " --skip-invalid-size-inputs-valid-test"
     if any(map(run.number, SENTENCES)):
         options += f" --max-sentences {tokens}"  # never fewer than the tokens allow
     return f"{options} --distributed-world-size {used}" if used < run.devices else options
@@ -118,6 +111,8 @@ def _updates(run: Evidence, row: Row) -> Finding | None:
         change = "--patience -1"
     elif ratio < 1 and still_falls(run) is False:
         weight, effect = Weight.UNKNOWN, f"{EARLY}, as here"
+    if run.fits and row not in OWN:  # what fits the text is said with it
+        weight, change = Weight.UNKNOWN, ""
     return compare(f"{row.steps:,} updates", here, effect, change, weight)
 
 
@@ -143,13 +138,13 @@ def _rate(run: Evidence, row: Row, failed: bool) -> Finding | None:
     name, given, papers, ratio = _rates(run, row)
     if not ratio:
         return None
-    change = f"{option(name)} {papers:.9g}"
-    if name == "lr":
+    change = smaller_rate(run, row) if failed else f"{option(name)} {papers:.9g}"
+    if name == "lr" and not failed:
         change += f" --warmup-init-lr {FIRST_RATE} --warmup-updates {row.warmup}"
     here: Here = abs(ratio - 1) <= SAME_RATE or f"{schedule}, {option(name)} {given:g}"
     effect = f"{ratio:.2f} of the paper's rate after the warm-up"
     weight = Weight.UNKNOWN if HALF <= ratio <= 1 / HALF else Weight.LARGE
-    if failed and ratio > 1:
+    if failed:
         effect, weight = f"{effect}, with which the loss failed", Weight.LARGE
     elif 1 < ratio <= _tokens(run)[0] / row.batch_tokens:
         change, effect, weight = "", f"{effect}, with its batch {RECIPE}", Weight.NONE

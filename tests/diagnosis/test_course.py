@@ -106,7 +106,7 @@ ENDS = {  # by what the last lines of a file are
 TRACEBACK = "Traceback (most recent call last):\n  File 'train.py'\n"
 CAUSED = {
     f"{TRACEBACK}torch.cuda.OutOfMemoryError: CUDA out": "torch.cuda.OutOfMemoryError: CUDA out",
-    f"{TRACEBACK}KeyError: 1\nDuring handling of the above\n{TRACEBACK}A: b": "A: b",
+    f"{TRACEBACK}KeyError: 1\nDuring handling of the above\n{TRACEBACK}A: b": "KeyError: 1",
     f"{TRACEBACK}ValueError: a\n{TRACEBACK}x.errors.ChildFailedError: \n": "ValueError: a",
     f"{TRACEBACK}torch.spawn.ProcessRaisedException: \n-- Process 1 \n{TRACEBACK}B: c": "B: c",
     f"[rank1]: {TRACEBACK}[rank1]: RuntimeError: NCCL Connection reset\n[rank2]: {TRACEBACK}"
@@ -279,6 +279,29 @@ def test_a_rate_with_which_the_loss_failed_is_not_without_effect(diagnosed):
     assert failed.findings[REGIME].weight is Weight.LARGE
     assert failed.events[0].change == "--lr 0.000698771243", "the paper's"
     assert "recipe" not in failed.findings[REGIME].effect
+
+
+OF_A_SMALL_TEXT = "x | bin train en-de 160239 examples"
+OOM = [*curve(50_000)[:5], *f"{TRACEBACK}torch.OutOfMemoryError: CUDA out".split("\n")]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [OF_A_SMALL_TEXT, *curve(20_000)],
+        [OF_A_SMALL_TEXT, *(re.sub("loss=[^,]*", "loss=nan", line) for line in curve(20_000))],
+        [line.replace("24800", "3600") for line in OOM],
+    ],
+)
+@pytest.mark.parametrize("rate", ["0.0005", "0.0007", "0.002"])
+def test_no_two_changes_give_an_option_two_values(diagnosed, lines, rate):
+    """Breaks if one piece of advice takes back what another says."""
+    given = NAMESPACE.replace("0.0007", rate).replace("max_update=100000", "max_update=20000")
+    found = diagnosed(given.replace("dropout=0.1", "dropout=0.2"), *lines)
+    changes = [each.change for each in (*found.events, *found.findings.values())]
+    pairs = {pair for change in changes for pair in re.findall(r"(--[\w-]+) ([\d.]+)", change)}
+    pairs -= {("--gpus", "2")}
+    assert len({name for name, _ in pairs}) == len(pairs), sorted(pairs)
 
 
 def test_of_several_searches_the_last_counts_alone(tmp_path):

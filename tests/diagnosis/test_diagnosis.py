@@ -63,7 +63,7 @@ def evidence(words: list[str], task: str = "translation") -> Evidence:
 
 def stock(row: Row = BASE, **options: object) -> Evidence:
     """A row in stock fairseq, with other values of some options."""
-    run = evidence([*stock_words(row)])
+    run = evidence([*stock_words(row), "-s", "en", "-t", "de"])
     return replace(run, options={**run.options, **options})
 
 
