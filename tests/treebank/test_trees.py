@@ -241,7 +241,7 @@ def test_what_no_sequence_can_stand_for_is_refused():
         "(S (DT 1) (NN 2) (VB 3))": "expected words, got their numbers: 1 2 3",
         "(S (VP (V 1) (NP (D 0))) (X 2))": "expected words, got their numbers: 1 0 2",
         "(S (sn.e *0*) (VB x))": "expected a trace to have the tag -NONE-, got",
-        "( (CODE {BOM}))": "must have a word besides traces",
+        "( (CODE {BOM}))": "a tree must have a word besides traces",
     }.items():
         assert fault_of(normalize, *parse(treebank)).startswith(fault)
     for symbol in ("<unk>", "madeupword0000"):  # fairseq's own
