@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import FrameType
@@ -97,19 +98,25 @@ def listen(
 
 
 def end_if_stuck(returned: threading.Event) -> None:
-    """End this process if a signal comes while it waits for another that is gone, by NCCL or gloo:
-    Python's handler, which sets `returned`, does not run before such a wait ends."""
+    """End this process if it does not come back to Python after a signal, for it waits for another
+    that is gone, by NCCL or gloo: Python's handler, which sets `returned`, does not run before such
+    a wait ends. The signal is sent again, because a wait may begin later."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)  # written to at once, by C
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # this process's alone
+    waiting = threading.get_ident()
 
     def watch() -> None:
-        while number := os.read(reading, 1):
-            if number[0] in SIGNALS[:2] and not returned.wait(STUCK):
-                os.write(2, b"fairseq-train: ended by a signal while it waited for a process\n")
-                os._exit(128 + signal.SIGTERM)
+        number = 0
+        while number not in SIGNALS[:2]:
+            (number,) = os.read(reading, 1)
+        while returned.wait(STUCK):
             returned.clear()
+            time.sleep(STUCK)
+            signal.pthread_kill(waiting, number)
+        os.write(2, b"fairseq-train: ended by a signal while it waited for a process\n")
+        os._exit(128 + signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()
 

@@ -92,6 +92,7 @@ def test_term_to_a_process_ends_the_recipe_which_can_go_on(trains, tmp_path, upd
 
 STUCK = """
 import sys
+import time
 from datetime import timedelta
 import torch
 from fairseq_aiayn.repairs import signals
@@ -100,14 +101,16 @@ signals.STUCK = 0.1
 signals.ending_by_signal(print)
 store = torch.distributed.TCPStore("127.0.0.1", 0, 1, True)
 print("waits", flush=True)
+time.sleep(float(sys.argv[1]))  # the handler may run before the wait begins
 store.wait(["what nobody sets"], timedelta(hours=1))
 """
 
 
-def test_a_process_that_waits_for_one_that_is_gone_ends_by_term(tmp_path):
+@pytest.mark.parametrize("late", ["0", "0.2"])
+def test_a_process_that_waits_for_one_that_is_gone_ends_by_term(tmp_path, late):
     """Python runs no handler of a signal before such a wait ends."""
     (tmp_path / "stuck.py").write_text(STUCK)
-    words = command("python", tmp_path / "stuck.py")
+    words = command("python", tmp_path / "stuck.py", late)
     with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment()) as process:
         assert process.stdout.readline() == b"waits\n"
         process.terminate()
