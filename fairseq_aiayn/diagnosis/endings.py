@@ -19,11 +19,15 @@ SURVIVED = re.compile(
     r"|\| (?:WARNING|ERROR) \| (?!.*irrecoverable)"
 )
 # What launchers, shells and the interpreter itself write of an end
+SIGNALLED = (
+    r"(?:[Kk]illed|Terminated|Hangup|Aborted|Bus error|Segmentation fault|Illegal instruction)"
+)
 REPORT = re.compile(
     r"(?:\d+: )?(?:slurmstepd|srun)\S*: error: .*|[\w.-]+: error: .*|Fatal Python error: .*"
     r"|=>> PBS: .*|TERM_\w+: .*|terminate called after .*|\s*traceback : (Signal \d+ .*)"
-    r"|((?:\S+: line \d+: +\d+ )?(?:Killed|Terminated|Hangup|Aborted|Bus error|Segmentation fault)"
+    rf"|((?:\S+: line \d+: +\d+ |zsh: |\[\d+\][+-]? +(?:\d+ )?|\[\w+\]: |\d+: )?{SIGNALLED}"
     r"(?: \(core dumped\))?)(?:  .*)?|Process finished with exit code -?[1-9]\d*.*"
+    r"|make: \*\*\* .*Error \d+|Command terminated by signal \d+"
 )
 # Of another process that ended, not of the cause; and what follows when another one is gone
 OF_ANOTHER = re.compile(
@@ -34,7 +38,9 @@ OF_ANOTHER = re.compile(
 GONE = re.compile(r"NCCL|gloo|Connection (?:reset|closed)|Broken ?pipe", re.IGNORECASE)
 ROOT_RANK = re.compile(r"^\s*rank +: (\d+)")  # the first of torchrun's report is its root cause
 RANK = re.compile(r"\[(?:rank|default)?(\d+)\]:|^(\d+): ")
-ALIVE = re.compile(r"(?:\| INFO \||\]\[INFO\] - )(?!.*peak memory: )")  # which is said at any end
+ALIVE = re.compile(
+    r"(?:\| INFO \||^INFO:|\]\[INFO\] - )(?!.*peak memory: )"
+)  # which is said at any end
 OF_USER = re.compile(r"KeyboardInterrupt|.*error: interrupted$")  # who interrupted it
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +45,7 @@ CURVES = {  # of a training, by what the log calls them
 VALIDATED = {"loss": "loss", "perplexity": "ppl", "BLEU": "bleu", "F1": "f1"}  # of validations
 UPDATES = ("num_updates", "train_num_updates")  # of statistics within an epoch, and of its end
 OBJECT = re.compile(r"<[^<>']*(?:'[^']*')?[^<>']*>")  # as Python prints what has no literal
+MOST_LINES = 500  # of a configuration that a terminal broke
 LARGEST = 10**15  # updates, tokens, seconds: more are none of a training
 SECONDS = "seconds"  # the curve of the time that an update was done at
 COLOUR = re.compile(r"\x1b\[[\d;]*m")  # what a terminal draws
@@ -187,16 +188,25 @@ def read_log(path: Path) -> Log:
 
 
 def unwrapped(lines: list[Line]) -> list[Line]:
-    """Join the lines that a terminal broke at its width, which a broken configuration shows."""
-    first = next((line.text for line in lines if CONFIGURATION.search(line.text)), "")
-    if not first or _configuration(first):
-        return lines
-    joined: list[tuple[int, list[str]]] = []
-    for before, line in pairwise([Line(0, ""), *lines]):
-        if len(before.text) != len(first):
-            joined.append((line.number, []))
-        joined[-1][1].append(line.text)
-    return [Line(number, "".join(parts)) for number, parts in joined]
+    """Join the lines that a terminal broke: those of a configuration, until it can be read, and
+    then others of its width with the next."""
+    joined: list[Line] = []
+    width, k = 0, 0
+    while k < len(lines):
+        begin, k = k, k + 1
+        if CONFIGURATION.search(lines[begin].text) and not _configuration(lines[begin].text):
+            ends = range(begin + 2, min(begin + MOST_LINES, len(lines)) + 1)
+            readable = (end for end in ends if _configuration(_text(lines[begin:end])))
+            k = next(readable, k)
+            width = len(lines[k - 2].text) if k > begin + 1 else width
+        while k < len(lines) and len(lines[k - 1].text) == width:
+            k += 1
+        joined.append(Line(lines[begin].number, _text(lines[begin:k])))
+    return joined
+
+
+def _text(lines: Sequence[Line]) -> str:
+    return "".join(line.text for line in lines)
 
 
 def statistics_of(line: str) -> dict[str, float]:

@@ -118,6 +118,8 @@ CAUSED = {
     "  traceback : Signal 9 (SIGKILL) received by PID 3\n": "Signal 9 (SIGKILL) received",
     "fairseq-train: error: unrecognized arguments: --x": "fairseq-train: error: unrec",
     "Segmentation fault (core dumped)": "Segmentation fault",
+    "[1]+  Killed                  nohup fairseq-train": "[1]+  Killed",
+    "[default0]: Killed": "[default0]: Killed",
 }
 
 
@@ -187,6 +189,11 @@ FORMS = {
     "json": [NAMESPACE, *(f"x | {json.dumps({'epoch': 1} | values)}" for values in VALUES)],
     "gz": NORMAL,
     "wrapped": [line[at : at + WIDTH] for line in NORMAL for at in range(0, len(line), WIDTH)],
+    "first line longer": [
+        NAMESPACE[: WIDTH + 5],
+        *(NAMESPACE[at : at + WIDTH] for at in range(WIDTH + 5, len(NAMESPACE), WIDTH)),
+        *NORMAL[1:],
+    ],
     "colours": [f"0: \x1b[32m{line}\x1b[0m" for line in NORMAL],
     "generated": [*NORMAL, DONE, repr(GROUPS), "H-0\t-1\tb"],
     "quiet": [*NORMAL, DONE, repr(GROUPS), "| Translated 9 sentences (99 tokens) in 1.0s"],
