@@ -27,7 +27,7 @@ help:
 	@echo "make faults  put deliberate faults into a copy and see whether tests notice (FAULTS='--draw 12')"
 	@echo "make lint    check Python and shell files"
 	@echo "make bench   measure speed and memory beside stock fairseq, 10 minutes (BENCH_DEVICE=cuda)"
-	@echo "make gpu     run the tests of GPUs, and count kernels and waits on the simulated one, 2 minutes"
+	@echo "make gpu     run the tests of GPUs, and count kernels and waits on the simulated one, 4 minutes"
 	@echo "make tour    execute docs/tour.ipynb, 2 minutes"
 	@echo "make clean   remove $(VENV) and build leftovers; exp/ stays"
 

@@ -107,11 +107,10 @@ def _rise(run: Evidence, change: str) -> Iterator[Event]:
             continue
         best, last = min(points, key=points.__getitem__), [*points][-1]
         lowest, end = points[best], points[last]
-        values = [run.curves[name][update] for update in (best, last)]  # as the log has them
-        text = (
-            f"the {'training ' * (name == 'loss')}{name} rose from {values[0]:g} at update {best:,}"
-        )
-        text, line = f"{text} to {values[1]:g} at {last:,}", run.line_of(name, last)
+        first, then = (run.curves[name][update] for update in (best, last))  # as the log has them
+        whose = "development" if name.startswith("development") else "training"
+        text = f"the {whose} loss rose from {first:g} at update {best:,} to {then:g} at {last:,}"
+        line = run.line_of(name, last)
         fell = until(training, best) - until(training)  # of the training itself, it is negative
         if end - lowest > OVERFIT and fell > max(OVERFIT, (end - lowest) / 4):
             weight = Weight.LARGE if end - lowest > DIVERGED else Weight.MEDIUM

@@ -38,9 +38,8 @@ OF_ANOTHER = re.compile(
 GONE = re.compile(r"NCCL|gloo|Connection (?:reset|closed)|Broken ?pipe", re.IGNORECASE)
 ROOT_RANK = re.compile(r"^\s*rank +: (\d+)")  # the first of torchrun's report is its root cause
 RANK = re.compile(r"\[(?:rank|default)?(\d+)\]:|^(\d+): ")
-ALIVE = re.compile(
-    r"(?:\| INFO \||^INFO:|\]\[INFO\] - )(?!.*peak memory: )"
-)  # which is said at any end
+# Of a living process; its peak of memory is said at any end
+ALIVE = re.compile(r"(?:\| INFO \||^INFO:|\]\[INFO\] - )(?!.*peak memory: )")
 OF_USER = re.compile(r"KeyboardInterrupt|.*error: interrupted$")  # who interrupted it
 
 
@@ -76,27 +75,20 @@ def ending(log: Log) -> End | None:
 
 def _exceptions(lines: Sequence[Line]) -> Iterator[End]:
     """Yield the last line of each traceback; of chained ones, that of the first."""
-    last: End | None = None
-    prefix, is_open, is_chained, before = "", False, False, ""
+    prefix, is_open, is_chained, has_cause, before = "", False, False, False, ""
     for line in lines:
         found = TRACEBACK.match(line.text)
         text = line.text.removeprefix(prefix)
         if found:
             prefix, is_open = found[1], not SURVIVED.search(before + found[1])
         elif is_open and line.text.startswith(prefix) and EXCEPTION.match(text):
-            if last and not is_chained:
-                yield last
-            elif last:  # the first of chained ones is the cause
-                is_open, is_chained = False, False
-                continue
-            rank = RANK.search(prefix)
-            last = End(line.number, text.strip(), int(rank[1] or rank[2]) if rank else None)
-            is_open = False
+            if not is_chained:
+                rank = RANK.search(prefix)
+                yield End(line.number, text.strip(), int(rank[1] or rank[2]) if rank else None)
+            is_open, is_chained, has_cause = False, False, True
         elif text.startswith(CHAINED):
-            is_chained = True
+            is_chained = has_cause
         before = line.text
-    if last:
-        yield last
 
 
 def main() -> None:

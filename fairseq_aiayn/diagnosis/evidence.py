@@ -42,12 +42,11 @@ MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$", re.MULTILINE)
 STOPPED = re.compile(r"early stop since.*|stopping training (?:because|due to).*", re.IGNORECASE)
 ENDED = re.compile(rf"done training in|{STOPPED.pattern}", re.IGNORECASE)
 TRANSLATED = re.compile(r"Translated ([\d,]{1,20}) sentences")
-# What plugin/left_out.py logs of each set, and what fairseq logs of a set
+# What repairs/left_out.py logs of each set, and what fairseq logs of a set
 LEFT_OUT = re.compile(r"(?<!\S)((\S+): ([\d,]{1,20}) of ([\d,]{1,20}) pairs are left out by .*)")
 SKIPPED = re.compile(r"(([\d,]{1,20}) samples have invalid sizes and will be skipped[^\[]*)")
 # Pairs of a part of the data, which may lie in several folders, and their languages
 EXAMPLES = re.compile(r"(?<!\S)(\S+ train\d*) (?:([^\s-]+)-(\S+) )?([\d,]{1,20}) examples\s*$")
-
 
 NEWSTEST2014 = 3_003  # sentences
 FILTERED = 2_737  # of them, without those that a filter of the organizers left out
@@ -307,7 +306,9 @@ def _of_log(log: Log, chosen: int | None = None) -> Evidence:
 
 def _of_starts(starts: Sequence[Log]) -> Evidence:
     """Return what the starts of one training say."""
-    last, log = starts[-1], Log(starts[0].path, [line for start in starts for line in start.lines])
+    log = last = starts[-1]
+    if len(starts) > 1:
+        log = Log(last.path, [line for start in starts for line in start.lines])
     options = last.options if last.is_training else {}
     run = Evidence(str(log.path), options, log=log, starts=starts)
     updates = max((max(curve) for curve in run.curves.values() if curve), default=None)

@@ -1,5 +1,5 @@
-"""Processes of other options, dictionaries or checkpoints train on as if they were alike; what one
-of them computes of the others' gradients is then no training at all. Here, they are refused."""
+"""Processes with different options, dictionaries or checkpoints train on together: their models
+drift apart, and the first one's is saved. Here, they are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairseq_aiayn.configuration import flat_options, plain
 from fairseq_aiayn.settings import option
 
 # Options of a process, of its host's folders, and of what it writes
-OWN = re.compile(
+OF_A_PROCESS = re.compile(
     r"_|distributed_(?!world_size)|device_id|nprocs_per_node|num_workers|log_|aim_|wandb|azureml"
     r"|tensorboard|plasma|(?:data|save_dir|user_dir|restore_file|finetune_from_model)$"
 )
@@ -37,7 +37,7 @@ def agreeing(load_checkpoint: Callable) -> Callable:
             group = trainer.data_parallel_process_group
             torch.distributed.all_gather_object(all_facts, own, group=group)
             for rank, other in enumerate(all_facts):
-                if reason := difference(all_facts[0], other):
+                if reason := what_differs(all_facts[0], other):
                     here, there = all_facts[0]["host"], other["host"]
                     pair = f"process 0 on {here} and {rank} on {there}"
                     raise ValueError(f"{pair}: {reason}; all must be started alike")
@@ -51,7 +51,7 @@ def facts(trainer: Trainer, epoch: Any) -> dict[str, Any]:
     options = {
         option(name): str(value)
         for name, value in flat_options(plain(trainer.cfg)).items()
-        if not OWN.match(name)
+        if not OF_A_PROCESS.match(name)
     }
     symbols = (
         getattr(getattr(trainer.task, f"{side}_dictionary", None), "symbols", [])
@@ -67,7 +67,7 @@ def facts(trainer: Trainer, epoch: Any) -> dict[str, Any]:
     }
 
 
-def difference(first: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+def what_differs(first: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return in what two processes differ; empty if in nothing."""
     names = dict.fromkeys([*first["options"], *other["options"]])
     pairs = [(name, first["options"].get(name), other["options"].get(name)) for name in names]

@@ -85,12 +85,11 @@ class Log:
 
     def line_of(self, update: int, part: str = "") -> int:
         """Return the line of a training's statistics after an update, or those of a validation."""
-        keys, said = (
-            (f"{part}_num_updates",) if part else UPDATES,
-            reversed(self.statistics.items()),
-        )
-        lines = (self.lines[index] for index, each in said if update in map(each.get, keys))
-        return next(lines, Line(0, "")).number
+        keys = (f"{part}_num_updates",) if part else UPDATES
+        for index, said in reversed(self.statistics.items()):
+            if update in map(said.get, keys):
+                return self.lines[index].number
+        return 0
 
     @cached_property
     def updates(self) -> list[tuple[int, float]]:
@@ -113,9 +112,11 @@ class Log:
         """The starts of commands that wrote it, by the configurations that can be read; without
         any, by the updates, which begin anew at the first of before or an earlier one."""
         begins = [index for index, line in enumerate(self.lines) if _configuration(line.text)]
-        lowest = accumulate((update for _, update in self.updates), min)
-        anew = (index for (index, update), low in zip(self.updates[1:], lowest) if update <= low)
-        return self.parts(begins or [0, *anew])
+        if not begins:
+            lowest = accumulate((update for _, update in self.updates), min)
+            later = zip(self.updates[1:], lowest)
+            begins = [0, *(index for (index, update), low in later if update <= low)]
+        return self.parts(begins)
 
     @property
     def trainings(self) -> list[list[Log]]:
