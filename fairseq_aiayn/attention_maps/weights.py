@@ -80,7 +80,8 @@ def attentions(transformer: Transformer) -> dict[str, list[MultiHeadAttention]]:
 def weights_of_call(module: MultiHeadAttention, *args: Any, **kwargs: Any) -> Tensor:
     """Return the weights [B, h, Q, K] of a call of the module, from its inputs."""
     given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-    x, mask = given["x"], given.get("mask")
+    x, barred = given["x"], given.get("barred")
+    mask = None if barred is None else barred == 0
     if given.get("causal"):
         mask = causal_mask(x.size(1), x.device)
     K, _V = module.keys_values(given.get("memory", x))

@@ -32,7 +32,7 @@ from fairseq_aiayn.inference.description import (
     read_vocabulary,
     sha256_of,
 )
-from fairseq_aiayn.nn.layers import Positions, SinusoidalPositions
+from fairseq_aiayn.nn.layers import SinusoidalPositions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 
 __all__ = ["read_folder", "write_folder"]
@@ -107,7 +107,8 @@ def build_transformer(
                 sizes, len(source), len(target), PADDING, config.sharing, learned or (1, 1)
             )
         if learned is None:  # sinusoids are computed when the weights have shown their size
-            transformer.encoder.position = transformer.decoder.position = Positions()
+            none = SinusoidalPositions(2, max_length=0)
+            transformer.encoder.position = transformer.decoder.position = none
         given = {name: tensor.float() for name, tensor in weights.items()}
         first: dict[Tensor, str] = {}
         for name, parameter in transformer.named_parameters(remove_duplicate=False):

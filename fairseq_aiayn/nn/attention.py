@@ -8,7 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.cpu_kernels import dropout, fused_kernel_is_slow, linear
+from fairseq_aiayn.nn.cpu_kernels import (
+    dropout,
+    fused_kernel_is_slow,
+    linear,
+    type_of_products,
+)
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.layers import Linear
 
@@ -38,17 +43,29 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Te
 
 
 def fused_attention(
-    Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool, rate: float
+    Q: Tensor, K: Tensor, V: Tensor, barred: Tensor | None, causal: bool, rate: float
 ) -> Tensor:
     """Compute `attention` with PyTorch's fused kernel, which does not store the [Q, M] matrix.
 
-    Shapes as in `attention`; `causal` has the effect of a causal_mask; `rate` is the
-    probability of dropping an attention weight. A mask must not also be causal.
+    Shapes as in `attention`; `barred` are the `barred_connections` of a mask; `causal` has the
+    effect of a causal_mask and takes their place; `rate` is the probability of dropping an
+    attention weight.
     """
     if fused_kernel_is_slow(Q, rate):
-        mask = causal_mask(Q.size(-2), Q.device) if causal else mask
+        mask = causal_mask(Q.size(-2), Q.device) if causal else barred
+        mask = mask if mask is None or causal else mask == 0
         return dropout(attention_weights(Q, K, mask), rate) @ V
-    return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask, dropout_p=rate, is_causal=causal)
+    kernel = F.scaled_dot_product_attention
+    return kernel(Q, K, V, attn_mask=barred, dropout_p=rate, is_causal=causal)
+
+
+def barred_connections(mask: Tensor, x: Tensor) -> Tensor:
+    """Return what is added to the scores of a product with x: 0 at legal connections, −∞ at illegal
+    ones (section 3.2.3), which is log 1 and log 0.
+
+    A stack of layers calls it once. Of a mask of bools, the kernel makes the same in every layer.
+    """
+    return mask.float().log().to(type_of_products(x))
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
@@ -83,28 +100,33 @@ class MultiHeadAttention(nn.Module):
         Q, K, V = self.W_QKV(x).split(self.projection_sizes, dim=-1)
         return self._split_heads(Q), self._split_heads(K), self._split_heads(V)
 
-    def queries(self, x: Tensor) -> Tensor:
-        """Return xW_i^Q of every head: x [B, Q, d_model] → [B, h, Q, d_k]."""
-        return self._split_heads(linear(x, self.W_QKV.weight[: self.projection_sizes[0]]))
+    def matrices(self) -> tuple[Tensor, ...]:
+        """Return W^Q [h·d_k, d_model] and W^K with W^V [h·(d_k + d_v), d_model], of all heads."""
+        h_d_k, _, h_d_v = self.projection_sizes
+        return self.W_QKV.weight.split((h_d_k, h_d_k + h_d_v))
 
-    def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def queries(self, x: Tensor, W_Q: Tensor | None = None) -> Tensor:
+        """Return xW_i^Q of every head: x [B, Q, d_model] → [B, h, Q, d_k]."""
+        return self._split_heads(linear(x, self.matrices()[0] if W_Q is None else W_Q))
+
+    def keys_values(self, memory: Tensor, W_KV: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return memory W_i^K and memory W_i^V of every head: memory [B, M, d_model] →
         [B, h, M, d_k], [B, h, M, d_v]."""
-        projected = linear(memory, self.W_QKV.weight[self.projection_sizes[0] :])
+        projected = linear(memory, self.matrices()[1] if W_KV is None else W_KV)
         K, V = projected.split(self.projection_sizes[1:], dim=-1)
         return self._split_heads(K), self._split_heads(V)
 
     def attend(
-        self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool = False
+        self, Q: Tensor, K: Tensor, V: Tensor, barred: Tensor | None, causal: bool = False
     ) -> Tensor:
         """Return Concat(head_1, …, head_h)W^O for projected queries, keys and values.
 
-        Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h, M, d_v] → [B, Q, d_model]; mask is
-        broadcastable to [B, h, Q, M], True = may attend. Attention weights are dropped in training
-        only.
+        Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h, M, d_v] → [B, Q, d_model]; `barred`, as
+        `barred_connections` returns them, are broadcastable to [B, h, Q, M]. Attention weights are
+        dropped in training only.
         """
         rate = self.attention_dropout if self.training else 0.0
-        heads = fused_attention(Q, K, V, mask, causal, rate)
+        heads = fused_attention(Q, K, V, barred, causal, rate)
         return self.W_O(heads.transpose(1, 2).flatten(2))
 
     def _split_heads(self, projected: Tensor) -> Tensor:
@@ -114,16 +136,17 @@ class MultiHeadAttention(nn.Module):
 class SelfAttention(MultiHeadAttention):
     """Attention of a sequence over itself."""
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """x [B, L, d_model] → [B, L, d_model]; mask broadcastable to [B, h, L, L], True = may
-        attend. `causal` has the effect of causal_mask(L) and takes the place of a mask."""
-        return self.attend(*self.queries_keys_values(x), mask, causal)
+    def forward(self, x: Tensor, barred: Tensor | None = None, causal: bool = False) -> Tensor:
+        """x [B, L, d_model] → [B, L, d_model]; `barred` connections, broadcastable to [B, h, L, L].
+        `causal` has the effect of causal_mask(L) and takes their place."""
+        return self.attend(*self.queries_keys_values(x), barred, causal)
 
 
 class EncoderDecoderAttention(MultiHeadAttention):
     """Attention of the decoder over the encoder's output, the memory."""
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
-        """x [B, T, d_model] gives the queries, memory [B, S, d_model] the keys and values; mask is
-        broadcastable to [B, h, T, S], True = may attend. Returns [B, T, d_model]."""
-        return self.attend(self.queries(x), *self.keys_values(memory), mask)
+    def forward(self, x: Tensor, memory: Tensor, barred: Tensor | None = None) -> Tensor:
+        """x [B, T, d_model] gives the queries, memory [B, S, d_model] the keys and values; `barred`
+        connections are broadcastable to [B, h, T, S]. Returns [B, T, d_model]."""
+        W_Q, W_KV = self.matrices()  # split once, so that their gradients are joined by one copy
+        return self.attend(self.queries(x, W_Q), *self.keys_values(memory, W_KV), barred)

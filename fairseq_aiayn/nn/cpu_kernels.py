@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["PRODUCT_TYPES", "linear", "products_in", "rows_of_logits"]
+__all__ = ["PRODUCT_TYPES", "linear", "products_in", "rows_of_logits", "type_of_products"]
 
 WIDE = 4_096  # columns; for more, such as a vocabulary's, oneDNN is faster on every CPU tried
 # None: the type of the weights
@@ -133,6 +133,14 @@ def products_in(product_type: torch.dtype | None, device: torch.device) -> Abstr
     elif product_type == torch.bfloat16 and not torch.cuda.is_bf16_supported(False):
         raise ValueError("precision bfloat16: this GPU has none, take float16")
     return torch.autocast(device.type, product_type)
+
+
+def type_of_products(x: Tensor) -> torch.dtype:
+    """Return the type in which matrix products with x are computed: that of an autocast, or its
+    own."""
+    device = x.device.type
+    has_autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if has_autocast else x.dtype
 
 
 @cache  # one warning is enough

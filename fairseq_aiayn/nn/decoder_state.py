@@ -57,15 +57,15 @@ class LayerState:
 
 @dataclass
 class DecoderState:
-    """The state of all layers, and the masks that they share.
+    """The state of all layers, and what they share.
 
-    source_mask [B, 1, 1, S], True at real tokens, None without padding; ancestors [B, 1, k, n],
-    True if the beam attends to the node, without nodes before the first step; length: number of
-    target positions seen so far.
+    barred_source [B, 1, 1, S], 0 at real tokens and −∞ at padding, None without padding; ancestors
+    [B, 1, k, n], True if the beam attends to the node, without nodes before the first step; length:
+    number of target positions seen so far.
     """
 
     layers: list[LayerState]
-    source_mask: Tensor | None
+    barred_source: Tensor | None
     ancestors: Tensor
     length: int = 0
 
@@ -111,8 +111,8 @@ class DecoderState:
         """Keep only these sentences [B'] on the source side, in this order."""
         for layer in self.layers:
             layer.keep_sources(sentences)
-        if self.source_mask is not None:
-            self.source_mask = self.source_mask.index_select(0, sentences)
+        if self.barred_source is not None:
+            self.barred_source = self.barred_source.index_select(0, sentences)
 
     def _drop_unseen_nodes(self, sentences: Tensor) -> None:
         """Keep only nodes that some beam has seen, and only the keys and values of `sentences`

@@ -14,7 +14,6 @@ from fairseq_aiayn.nn.dimensions import LONGEST_SINUSOIDS
 
 __all__ = [
     "LearnedPositions",
-    "Positions",
     "SinusoidalPositions",
     "positions",
     "sinusoids",

@@ -10,7 +10,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.attention import EncoderDecoderAttention, SelfAttention
+from fairseq_aiayn.nn.attention import (
+    EncoderDecoderAttention,
+    SelfAttention,
+    barred_connections,
+)
 from fairseq_aiayn.nn.decoder_state import DecoderState, LayerState
 from fairseq_aiayn.nn.dimensions import Dimensions, Sharing
 from fairseq_aiayn.nn.initialization import Initialization, initialize
@@ -64,14 +68,16 @@ def padding_mask(tokens: Tensor, padding: int) -> Tensor:
     return tokens.ne(padding)[:, None, None, :]
 
 
-def needed_mask(tokens: Tensor, padding: int) -> Tensor | None:
+def needed_mask(tokens: Tensor, padding: int, is_padded: bool | None = None) -> Tensor | None:
     """Return `padding_mask`, or None if there is no padding.
 
-    It is for callers of `Transformer.encode`, because it reads values: it waits for the GPU once
-    per batch. Fused kernels without a mask save more time than that.
+    It is for callers of `Transformer.encode`, because it reads values unless they say whether there
+    is padding: it waits for the GPU once per batch. Fused kernels without a mask save more time.
     """
     mask = padding_mask(tokens, padding)
-    return None if mask.all() else mask
+    if is_padded is None:
+        is_padded = not mask.all()
+    return mask if is_padded else None
 
 
 class Encoder(nn.Module):
@@ -92,8 +98,9 @@ class Encoder(nn.Module):
         if there is no padding. Returns the memory [B, S, d_model].
         """
         x = self.dropout(self.embedding(tokens) + self.position(pos, tokens.size(1)))
+        barred = None if mask is None else barred_connections(mask, x)
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, barred)
         return x
 
 
@@ -107,9 +114,9 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(sizes.d_model, sizes.d_ff)
         self.feed_forward_norm = AddAndNorm(sizes.d_model, sizes.P_drop)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """x [B, S, d_model], mask [B, 1, 1, S] → [B, S, d_model]."""
-        x = self.self_attention_norm(x, self.self_attention(x, mask))
+    def forward(self, x: Tensor, barred: Tensor | None) -> Tensor:
+        """x [B, S, d_model], `barred` connections [B, 1, 1, S] → [B, S, d_model]."""
+        x = self.self_attention_norm(x, self.self_attention(x, barred))
         return self.feed_forward_norm(x, self.feed_forward(x))
 
 
@@ -140,8 +147,9 @@ class Decoder(nn.Module):
         `projection.project` turns into logits.
         """
         x = self._embed(tokens, first=0)
+        barred = None if source_mask is None else barred_connections(source_mask, x)
         for layer in self.layers:
-            x = layer(x, memory, source_mask)
+            x = layer(x, memory, barred)
         return x
 
     def start(self, memory: Tensor, source_mask: Tensor | None) -> DecoderState:
@@ -149,7 +157,8 @@ class Decoder(nn.Module):
         [B, 1, 1, S]."""
         layers = [layer.start(memory) for layer in cast("list[DecoderLayer]", self.layers)]
         no_nodes = memory.new_empty(memory.size(0), 1, 0, 0, dtype=torch.bool)
-        return DecoderState(layers, source_mask, no_nodes)
+        barred = None if source_mask is None else barred_connections(source_mask, memory)
+        return DecoderState(layers, barred, no_nodes)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Return the features of the next position, which equal the last features of `forward`
@@ -161,10 +170,10 @@ class Decoder(nn.Module):
         x = self._embed(tokens, first=state.length)
         B = state.layers[0].memory_K.size(0)
         beams = x.view(B, -1, x.size(-1))  # [B·k, 1, d_model] -> [B, k, d_model]
-        ancestors = state.grow(beams.size(1))
+        barred = barred_connections(state.grow(beams.size(1)), x)
         layers = cast("list[DecoderLayer]", self.layers)
         for layer, layer_state in zip(layers, state.layers, strict=True):
-            beams = layer.step(beams, layer_state, ancestors, state.source_mask)
+            beams = layer.step(beams, layer_state, barred, state.barred_source)
         return beams.view_as(x)
 
     def _embed(self, tokens: Tensor, first: int) -> Tensor:
@@ -186,10 +195,11 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(sizes.d_model, sizes.d_ff)
         self.feed_forward_norm = AddAndNorm(sizes.d_model, sizes.P_drop)
 
-    def forward(self, x: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
-        """x [B, T, d_model], memory [B, S, d_model], source_mask [B, 1, 1, S] → [B, T, d_model]."""
+    def forward(self, x: Tensor, memory: Tensor, barred: Tensor | None) -> Tensor:
+        """x [B, T, d_model], memory [B, S, d_model] and connections to it that are `barred`,
+        [B, 1, 1, S] → [B, T, d_model]."""
         x = self.self_attention_norm(x, self.self_attention(x, causal=True))
-        x = self.cross_attention_norm(x, self.cross_attention(x, memory, source_mask))
+        x = self.cross_attention_norm(x, self.cross_attention(x, memory, barred))
         return self.feed_forward_norm(x, self.feed_forward(x))
 
     def start(self, memory: Tensor) -> LayerState:
@@ -198,19 +208,19 @@ class DecoderLayer(nn.Module):
         return LayerState(K, V, self_K=K[:, :, :0], self_V=V[:, :, :0])
 
     def step(
-        self, x: Tensor, state: LayerState, ancestors: Tensor, source_mask: Tensor | None
+        self, x: Tensor, state: LayerState, barred: Tensor, barred_source: Tensor | None
     ) -> Tensor:
         """Decode one position of k beams per sentence: x [B, k, d_model] → the same shape.
 
         Extends `state`. The k beams are k queries of one attention over the sentence's nodes, and
-        of another over its source, which all beams share. ancestors [B, 1, k, n] says which nodes
-        belong to which beam; source_mask [B, 1, 1, S].
+        of another over its source, which all beams share. `barred`, [B, 1, k, n], are connections
+        to nodes that are not a beam's ancestors; `barred_source`, [B, 1, 1, S], those to padding.
         """
         masked, cross = self.self_attention, self.cross_attention
         Q, K, V = masked.queries_keys_values(x)
-        seen = masked.attend(Q, *state.extend(K, V, ancestors.size(3)), ancestors)
+        seen = masked.attend(Q, *state.extend(K, V, barred.size(3)), barred)
         x = self.self_attention_norm(x, seen)
-        seen = cross.attend(cross.queries(x), state.memory_K, state.memory_V, source_mask)
+        seen = cross.attend(cross.queries(x), state.memory_K, state.memory_V, barred_source)
         x = self.cross_attention_norm(x, seen)
         return self.feed_forward_norm(x, self.feed_forward(x))
 

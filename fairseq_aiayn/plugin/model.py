@@ -106,10 +106,16 @@ class AiaynEncoder(FairseqEncoder):
         self.stack = stack
         self.longest = longest
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EncoderOut:
-        """Encode src_tokens [B, S]; src_lengths is ignored, because the padding gives the mask."""
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        is_padded: bool | None = None,
+    ) -> EncoderOut:
+        """Encode src_tokens [B, S]; src_lengths is ignored, because the padding gives the mask.
+        Without `is_padded`, a GPU is asked whether there is padding."""
         padding = self.dictionary.pad()
-        source_mask = needed_mask(src_tokens, padding)
+        source_mask = needed_mask(src_tokens, padding, is_padded)
         memory = self.stack(src_tokens, positions(src_tokens, padding), source_mask)
         return {"memory": memory, "source_mask": source_mask}
 
@@ -214,11 +220,12 @@ class AiaynModel(FairseqEncoderDecoderModel):
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         features_only: bool = False,
+        is_padded: bool | None = None,
     ) -> DecoderOut:
         """Return the logits [B, T, V], or with `features_only` the features [B, T, d_model] before
-        the projection."""
+        the projection; `is_padded` as in the encoder."""
         with products_in(self.autocast, src_tokens.device):
-            encoder_out = self.encoder(src_tokens, src_lengths)
+            encoder_out = self.encoder(src_tokens, src_lengths, is_padded)
             return self.decoder(prev_output_tokens, encoder_out, features_only=features_only)
 
     def make_generation_fast_(

@@ -17,6 +17,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import Tensor, distributed
 
+from fairseq_aiayn.nn.cpu_kernels import type_of_products
 from fairseq_aiayn.paper import ADAM, BASE, learning_rate
 from fairseq_aiayn.plugin.model import AiaynDecoder, of_the_row
 from fairseq_aiayn.training import projected_smoothed_nll, smoothed_nll
@@ -54,9 +55,9 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         self, model: BaseFairseqModel, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
         """Return the loss of a batch, the number of its target tokens, and the figures to log."""
-        if self.projects(model):
-            net_input = {**sample["net_input"], "features_only": True}
-            sample = {**sample, "net_input": net_input}
+        if is_ours(model):
+            of_ours = {"features_only": self.projects(model), "is_padded": sample.get("is_padded")}
+            sample = {**sample, "net_input": sample["net_input"] | of_ours}
         return super().forward(model, sample, reduce)
 
     def compute_loss(
@@ -81,17 +82,17 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         several processes train an untied projection, they wait for the gradients of the matrices
         that `forward` uses, and `forward` would not use the projection.
         """
-        if self.report_accuracy or self.ignore_prefix_size:
+        if self.report_accuracy or self.ignore_prefix_size or not is_ours(model):
             return False
-        decoder = getattr(model, "decoder", None)
-        if not isinstance(decoder, AiaynDecoder):
-            return False
-        untied = decoder.stack.projection is not decoder.stack.embedding
-        weight = decoder.stack.projection.weight
-        product_type, device = weight.dtype, weight.device.type
-        if torch.is_autocast_enabled(device):
-            product_type = torch.get_autocast_dtype(device)
+        stack = model.decoder.stack
+        untied = stack.projection is not stack.embedding
+        product_type = type_of_products(stack.projection.weight)
         return product_type != torch.float16 and not (untied and distributed.is_initialized())
+
+
+def is_ours(model: BaseFairseqModel) -> bool:
+    """Return whether a model is this plugin's; several GPUs have it in a wrapper."""
+    return isinstance(getattr(model, "decoder", None), AiaynDecoder)
 
 
 @dataclass

@@ -184,14 +184,23 @@ class AiaynTranslationTask(TranslationTask):
 
 
 class PairsByLength(BaseWrapperDataset):
-    """Training pairs in the order of `by_length`; pairs with equal lengths keep fairseq's random
-    order. fairseq sorts by source length, then by target length. With that order, up to half of the
-    target positions can be padding in a batch of usual sentences that spans two source lengths."""
+    """Training pairs in the order of `by_length`, whose batches say on the CPU whether sources are
+    padded; pairs with equal lengths keep fairseq's random order. fairseq sorts by source length,
+    then by target length. With that order, up to half of the target positions can be padding in a
+    batch of usual sentences that spans two source lengths."""
 
     def ordered_indices(self) -> np.ndarray:
         """Return the numbers of all pairs, in the order in which batches are formed."""
         pairs = self.dataset.ordered_indices()
         return pairs[by_length(self.dataset.src_sizes[pairs], self.dataset.tgt_sizes[pairs])]
+
+    def collater(self, samples: list[dict]) -> dict:
+        """Join pairs to a batch."""
+        batch = self.dataset.collater(samples)
+        if batch:
+            source, lengths = (batch["net_input"][f"src_{name}"] for name in ("tokens", "lengths"))
+            batch["is_padded"] = bool(lengths.min() < source.size(1))
+        return batch
 
 
 def by_length(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndarray:

@@ -22,7 +22,13 @@ from fairseq_aiayn.decoding.beam_search import (
 from fairseq_aiayn.decoding.hypotheses import Finished, History
 from fairseq_aiayn.nn import attention as attention_module
 from fairseq_aiayn.nn import cpu_kernels
-from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, causal_mask, fused_attention
+from fairseq_aiayn.nn.attention import (
+    MultiHeadAttention,
+    attention,
+    barred_connections,
+    causal_mask,
+    fused_attention,
+)
 from fairseq_aiayn.nn.cpu_kernels import fits_onednn, linear, products_in
 from fairseq_aiayn.nn.decoder_state import STEPS_OF_ROOM, DecoderState
 from fairseq_aiayn.nn.dimensions import Dimensions
@@ -348,8 +354,9 @@ def test_attention_is_equation_1(dtype, trains, legal):
     padding = torch.tensor([[True] * T, [False, True, True, False]])[:, None, None]
     causal, mask = legal == "the past", padding if legal == "no padding" else None
     expected = attention(Q, K, V, causal_mask(T) if causal else mask)
+    barred = None if mask is None else barred_connections(mask, Q)
     with torch.set_grad_enabled(trains):
-        found = fused_attention(Q, K, V, mask, causal, 0.0)
+        found = fused_attention(Q, K, V, barred, causal, 0.0)
     torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
 
 

@@ -64,6 +64,14 @@ def test_pairs_of_equal_lengths_keep_fairseqs_order() -> None:
     assert PairsByLength(pairs).ordered_indices().tolist() == [2, 0, 3, 1]
 
 
+def test_batches_say_whether_sources_are_padded() -> None:
+    """Breaks if the model leaves out a mask that is needed."""
+    pairs = PairsByLength(dataset(np.array([5, 5, 6]), np.array([3, 8, 8])))
+    batches = [pairs.collater([pairs[i] for i in batch]) for batch in ([0, 1], [1, 2], [2])]
+    assert [batch["is_padded"] for batch in batches] == [False, True, False]
+    assert pairs.collater([]) == {}
+
+
 def test_workers_end_with_their_epoch() -> None:
     """Breaks if they wait for another epoch of their iterator, which has only one."""
     task = AiaynTranslationTask(AiaynTranslationConfig(), Dictionary(), Dictionary())
