@@ -21,8 +21,8 @@ train_options=    # further options of fairseq-train, which override all others
 tensorboard=false # write curves for TensorBoard to RUN/tensorboard
 average=auto      # last checkpoints to average (section 6.1); 1: use the final one; auto: the row's
 device=auto       # cpu, cuda or auto: cuda if there is a GPU
-precision=auto    # fp32, fp16, bf16 or auto: fp16 on a GPU, fp32 on a CPU; for our models, bf16 is for
-                  # matrix products only; it works on a CPU, fast if that has AVX512
+precision=auto    # fp32, tf32, fp16, bf16 or auto: fp16 on a GPU, fp32 on a CPU. tf32, and for our models
+                  # bf16, are of matrix products only; bf16 works on a CPU, fast if that has AVX512
 gpus=auto         # GPUs per node; auto: all GPUs of this node; with --device cpu: processes per node
 nodes=1           # number of nodes that train together, on a shared file system
 node_rank=0       # this node's number, from 0; nodes other than 0 only train
@@ -46,7 +46,7 @@ check_training() {
     require_one_of system aiayn stock both
     require_one_of subset test valid
     require_one_of device auto cpu cuda
-    require_one_of precision auto fp32 fp16 bf16
+    require_one_of precision auto fp32 tf32 fp16 bf16
     require_one_of initialization auto tensor2tensor fairseq-0.9 fairseq
     require_whole 1 "$most" never patience
     require_whole 1 "$most" auto max_update warmup interval average
@@ -95,7 +95,8 @@ find_hardware() {
     fi
     if [[ $device == cpu ]]; then
         gpus=${gpus/auto/1} precision=${precision/auto/fp32}
-        [[ $precision != fp16 ]] || fatal "--precision fp16 needs a GPU: a CPU has fp32 and bf16"
+        [[ $precision == fp32 || $precision == bf16 ]] ||
+            fatal "--precision $precision needs a GPU: a CPU has fp32 and bf16"
         return
     fi
     [[ $gpus != auto ]] || gpus=$((there > 0 ? there : 1))
@@ -177,13 +178,14 @@ find_processes() {
     cpu=()
     [[ $device == cuda ]] || cpu=(--cpu) hardware=(--cpu --num-workers 0 --log-interval 10)
     case $device-$system-$precision in
-    *-fp32) ;;
+    *-fp32 | *-tf32) ;;
     # The plugin's --autocast keeps weights, and so checkpoints, in fp32; --bf16 and --fp16 do not.
     *-aiayn-bf16) hardware+=(--autocast bfloat16) ;;
     cuda-*) hardware+=("--$precision") ;;
     *) log "on a CPU, stock fairseq trains in fp32: its --$precision would round the weights" ;;
     esac
     start=()
+    [[ $precision != tf32 ]] || start=(env TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1) # PyTorch's own switch
     ((processes > 1)) || return 0
     if [[ $device == cpu ]]; then # rank -1: torchrun's
         hardware+=(--distributed-world-size "$processes" --distributed-rank -1
@@ -203,7 +205,7 @@ find_processes() {
         together=(--nnodes "$nodes" --rdzv-backend c10d --rdzv-endpoint "$master"
             --rdzv-id "${dir##*/}" --rdzv-conf "join_timeout=$node_wait,read_timeout=$node_wait$host")
     fi
-    start=("${on_each[@]}" torchrun "${together[@]}" --nproc-per-node "$gpus" --no-python)
+    start+=("${on_each[@]}" torchrun "${together[@]}" --nproc-per-node "$gpus" --no-python)
 }
 
 # begin_run TASK [ENDING]: work in the directory $dir of the run of $system with $seed, on the text in

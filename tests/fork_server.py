@@ -39,6 +39,7 @@ from patience import PATIENCE
 MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("preprocess", "train", "validate")}
 MODULES |= {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("generate", "interactive")}
 COMMANDS = (*MODULES, "aiayn", "torchrun", "python")
+HAS_GPU = "LD_PRELOAD" in os.environ
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TEMPORARY = tempfile.gettempdir()  # of the server; tests have their own
 
@@ -68,7 +69,7 @@ posix._exit(status)
 @cache
 def programs(preload: str = "") -> Path:
     """Return the directory of the programs, whose server this starts for all workers of a run; with
-    a shared library that is loaded before all others, it is another one."""
+    the library of the simulated GPU, which is loaded before all others, it is another one."""
     worker = "PYTEST_XDIST_WORKER" in os.environ
     run = os.environ["PYTEST_XDIST_TESTRUNUID"] if worker else uuid4().hex
     directory = Path(TEMPORARY) / f"fork-server-{run}-{Path(preload).stem}"
@@ -203,6 +204,9 @@ def execute(name: str, words: list[str], environment: dict[str, str]) -> int:
     sys.argv = [f"/bin/{name}", *words]
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+        if HAS_GPU:
+            sys.path.insert(0, str(Path(__file__).with_name("gpu")))
+            importlib.import_module("simulated_gpu").install()
         status = run(name, words)
     except SystemExit as end:
         if isinstance(end.code, str):

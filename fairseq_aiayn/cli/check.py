@@ -27,6 +27,7 @@ print(util.find_spec("fairseq") is not None, metadata.version("fairseq-aiayn"))"
 # Of a checkpoint, a parameter takes its weight and Adam's two moments, and 2 or 4 bytes with fp16
 CHECKPOINT_BYTES = 16
 MOST = 10**9  # of any number
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 TEXT_OF_ARCHIVES = 9  # the space of all stages, in archives: WMT14's take 8 to 9 times their own
 OTHER_CHECKPOINTS = 3  # the best, the last, and one that is being written
 
@@ -35,7 +36,7 @@ def declare_check(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--row", metavar="ROW", help="configuration to train, see aiayn rows")
     add("--gpus", type=int, metavar="N", help="GPUs to train on; 0: CPU (default: what is there)")
-    add("--precision", choices=("fp32", "fp16", "bf16"), default="fp32", help="of the training")
+    add("--precision", choices=PRECISIONS, default="fp32", help="of the training")
     add("--directory", type=Path, default=Path(), metavar="DIR", help="where files will be written")
     add("--text-gib", type=float, default=0, metavar="GIB", help="what the text takes there")
     add("--vocab", type=int, default=VOCABULARY_EN_DE, metavar="V", help="size of the vocabulary")
@@ -143,8 +144,10 @@ def _check_gpus(arguments: argparse.Namespace) -> Iterator[str]:
         print(f"GPU {index}: {torch.cuda.get_device_name(index)}, {memory:.0f} GiB")
         if memory < needed:
             yield f"GPU {index} has {memory:.1f} GiB, a training takes {needed:.1f} and more"
-    if count and arguments.precision == "bf16" and not torch.cuda.is_bf16_supported(False):
-        yield "--precision bf16: this GPU has no bfloat16, use fp16"
+    # GPUs have both since the same generation
+    of_ampere = arguments.precision in ("bf16", "tf32")
+    if count and of_ampere and not torch.cuda.is_bf16_supported(False):
+        yield f"--precision {arguments.precision}: this GPU does not have it, use fp16"
 
 
 def _room(arguments: argparse.Namespace) -> Iterator[str]:

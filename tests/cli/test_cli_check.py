@@ -98,6 +98,7 @@ def test_gpus_have_the_memory_and_the_precision_of_the_training(aiayn, monkeypat
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
     assert aiayn("check", "--row", "base", "--gpus", 1)[::2] == (0, "")
-    output = aiayn("check", "--row", "big", "--gpus", 1, "--precision", "bf16")[1]
-    assert "GPU 0 has 2.0 GiB" in output and "this GPU has no bfloat16" in output
+    for precision in ("bf16", "tf32"):
+        output = aiayn("check", "--row", "big", "--gpus", 1, "--precision", precision)[1]
+        assert "GPU 0 has 2.0 GiB" in output and "this GPU does not have it" in output
     assert aiayn("check", "--row", "big", "--gpus", 0, "--precision", "bf16")[0] == 0

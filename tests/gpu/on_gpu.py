@@ -99,11 +99,10 @@ def attempt(text: str) -> list[int] | str:
 if __name__ == "__main__":
     from fairseq.models.transformer import TransformerDecoderBase
     from fairseq.trainer import Trainer
-    from simulated_gpu import counts, install
+    from simulated_gpu import counts
 
     from fairseq_aiayn.nn.transformer import Decoder
 
-    install()
     found: dict[str, Any] = {"all": counts, "update": [], "validation": [], "step": []}
     record(found["update"], Trainer, "train_step")
     record(found["validation"], Trainer, "valid_step")

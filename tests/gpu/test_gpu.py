@@ -5,10 +5,12 @@ import json
 import re
 from pathlib import Path
 
+import fork_server
 import pytest
 import torch
 from counts import COUNTS, ITS_SIZES, PLUGIN, PRECISIONS, corpus, counts_of
 from on_gpu import library, run_on_gpu
+from recipe_runs import SHORT, finish, in_front, make_corpus, mirrored, with_fork_server
 from sides import Side
 from small_models import SENTENCES, small_model
 
@@ -136,6 +138,27 @@ def test_gpu_takes_a_folder(command, folder, parser_folder, tmp_path):
     printed = on_gpu(tmp_path, *words, "--device", "cuda", stdin=text)
     expected = run_on_gpu(tmp_path, *words, "--cpu", stdin=text)["printed"]
     assert printed == expected or "bfloat16" in command
+
+
+def test_gpu_is_left_alone_by_an_export_and_by_attention(of_cpu, data, tmp_path):
+    """Breaks if one of them takes the GPU for a part of what it does."""
+    model = ["--checkpoint", of_cpu[0] / "checkpoint_last.pt", "--data-bin", data]
+    (line,) = (data.parent / "test.en").read_text().splitlines()[:1]
+    shown = ["attention", *model, "--source", line, "--kind", "cross", "--output", "x.svg"]
+    for words in (["export", *model, "--output", tmp_path / "folder"], shown):
+        assert not run_on_gpu(tmp_path, "aiayn", *words)["all"]["kernels"]
+
+
+def test_gpu_takes_a_recipe_from_text_to_bleu(tmp_path):
+    corpus = make_corpus("multi30k", tmp_path / "mirror", "de", 60)
+    words = mirrored(corpus, tmp_path / "exp", *SHORT, "--device", "cuda")
+    done = finish(words, **in_front(fork_server.programs(library()), with_fork_server()))
+    run = tmp_path / "exp" / "aiayn-tiny-1"
+    settings = json.loads((run / "settings.json").read_text())
+    assert (settings["device"], settings["gpus"]) == ("cuda", 1), done.stderr
+    assert "--fp16" in settings["commands"]["train"]
+    assert "training on 1 devices" in (run / "train.log").read_text()
+    assert json.loads((run / "score.json").read_text())["sentences"] == 12
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

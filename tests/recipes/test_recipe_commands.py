@@ -217,6 +217,17 @@ def test_bf16_is_each_systems_own():
     assert commands(shown, "aiayn check")[1:] == checks  # before each training
 
 
+def test_tf32_is_of_both_systems_and_of_gpus_alone():
+    shown = dry_run([GERMAN, "--precision", "tf32", "--system", "both", "--gpus", "2"])
+    trainings = [words for words in commands(shown, "env") if "fairseq-train" in words]
+    assert len(trainings) == 2
+    for words in trainings:
+        assert words[:3] == ["env", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1", "torchrun"]
+        assert not {"--fp16", "--bf16", "--autocast"} & {*words}
+    refused = refusal(call([GERMAN, "--precision", "tf32", "--device", "cpu"]))
+    assert refused.endswith("--precision tf32 needs a GPU: a CPU has fp32 and bf16")
+
+
 def test_processes_start_by_torchrun_on_one_node_and_on_several():
     words = training(DEMO, *CPU, "--gpus", "2", "--system", "aiayn")
     assert words[:3] == ["torchrun", "--standalone", "--nproc-per-node"]
