@@ -56,6 +56,13 @@ def test_whatever_a_worker_started_ends_with_it(tmp_path):
         time.sleep(0.05)
 
 
+def test_stock_fairseq_launches_as_it_does_without_us(tmp_path):
+    program = "import json, os; print(json.dumps({'left out': os.environ.get('AIAYN_REPAIRS')}))"
+    for name, left_out in (("stock bfloat16", "launches"), ("ours bfloat16", None)):
+        with Worker(name, ["-c", program], tmp_path / "log") as one:
+            assert one.answer() == {"left out": left_out}
+
+
 def test_a_ratio_is_of_values_of_the_same_turn_and_says_when_it_is_unsteady():
     assert spread([3.0, 1.0, 10.0, 2.0, 4.0]) == Spread(3.0, 2.0, 4.0, 5)
     noisy = ratio("speed", "tiny", ("ours", "stock"), [2.0, 9.0, 8.0], [1.0, 3.0, 2.0])
