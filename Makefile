@@ -12,12 +12,17 @@ BENCH_DEVICE ?= cpu
 BENCH_OUTPUT ?= exp/bench/results
 BENCH_TEXT := exp/bench/multi30k_en_de
 
+# make gpu: WHEELS=DIR has what is not installed, GPU_DATA=DIR output of fairseq-preprocess to bench with
+WHEELS ?=
+GPU_DATA ?=
+GPU_OUTPUT ?= exp/gpu/gpu.json
+
 # make torture: rounds of all kinds of attacks until MINUTES are over, with seeds SEED, SEED + 1 ...;
 # TORTURE has other options, -k options
 MINUTES ?= 10
 SEED ?= 1
 
-.PHONY: help setup demo test torture faults lint bench gpu tour clean
+.PHONY: help setup demo test torture faults lint bench gpu wheels tour clean
 
 help:
 	@echo "make setup   install everything into $(VENV) (PYTHON=python3.12 chooses the interpreter)"
@@ -27,7 +32,7 @@ help:
 	@echo "make faults  put deliberate faults into a copy and see whether tests notice (FAULTS='--draw 12')"
 	@echo "make lint    check Python and shell files"
 	@echo "make bench   measure speed and memory beside stock fairseq, 10 minutes (BENCH_DEVICE=cuda)"
-	@echo "make gpu     run the tests of GPUs, and count kernels and waits on the simulated one, 4 minutes"
+	@echo "make gpu     run the tests of GPUs; count, and on a real one measure, into $(GPU_OUTPUT), 9 minutes"
 	@echo "make tour    execute docs/tour.ipynb, 2 minutes"
 	@echo "make clean   remove $(VENV) and build leftovers; exp/ stays"
 
@@ -40,6 +45,13 @@ setup: $(READY)
 # -g0 leaves debug symbols out and saves a third of its compile time. --no-compile saves half a
 # minute: only modules that are used get byte code, on first use. --no-deps leaves out torchaudio, which
 # only speech needs, and --no-warn-conflicts an error about that; what fairseq needs besides is in setup.py.
+ifneq ($(wildcard $(WHEELS)/*.whl),)
+$(READY):
+	@$(PYTHON) -m venv --system-site-packages $(VENV)
+	@$(VENV)/bin/python -m pip install -q --no-index --no-deps --no-compile $(WHEELS)/*.whl
+	@$(VENV)/bin/python -m pip install -q --no-index --no-deps --no-build-isolation -e .
+	@touch $@
+else
 $(READY): constraints.txt setup.py pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 11) or \
 		sys.exit("fairseq-fixed needs Python 3.11 or newer, $(PYTHON) is " + v + ": make setup PYTHON=...")'
@@ -52,6 +64,7 @@ $(READY): constraints.txt setup.py pyproject.toml
 	@echo "  3/3 fairseq_aiayn and the tools to develop it"
 	@$(PIP_INSTALL) --no-build-isolation -e '.[dev]'
 	@touch $@
+endif
 
 demo: $(READY)
 	@$(IN_VENV) recipes/demo/run.sh --side_by_side
@@ -84,8 +97,13 @@ bench: $(READY)
 
 gpu: $(READY)
 	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadfile -k gpu
-	@mkdir -p exp/gpu
-	@$(IN_VENV) python tests/gpu/counts.py --output exp/gpu/counts.json
+	@mkdir -p $(dir $(GPU_OUTPUT))
+	@$(IN_VENV) python tests/gpu/counts.py --bench --output $(GPU_OUTPUT) $(if $(GPU_DATA),--data "$(GPU_DATA)")
+
+# For a machine without network that has Python 3.12 and a PyTorch for its GPU: make wheels here, copy
+# the checkout with them there, and make gpu WHEELS=DIR
+wheels: $(READY)
+	@$(IN_VENV) tests/gpu/wheels.sh "$(WHEELS)"
 
 tour: $(READY)
 	@$(IN_VENV) jupyter nbconvert --to notebook --execute --inplace \

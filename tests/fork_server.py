@@ -201,6 +201,8 @@ def execute(name: str, words: list[str], environment: dict[str, str]) -> int:
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    if HAS_GPU:  # also for processes that it starts
+        sys.executable = str(Path(sys.argv[1]) / "python")
     sys.argv = [f"/bin/{name}", *words]
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)

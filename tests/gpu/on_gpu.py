@@ -1,7 +1,8 @@
 """Commands of fairseq and aiayn on the simulated GPU, and what they did there.
 
 `python on_gpu.py FILE COMMAND [ARGUMENT ...]` is such a process. It writes into FILE what it
-counted: in all, and before and after each update, batch of a validation and step of a search.
+counted: in all, and before and after each update, batch of a validation and step of a search. On a
+real GPU, PyTorch's profiler counts, and has the time of each kernel.
 """
 
 import fcntl
@@ -10,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from copy import deepcopy
 from functools import wraps
 from importlib import import_module
@@ -20,6 +22,7 @@ import torch
 from torch.utils.cpp_extension import get_default_build_root, include_paths
 
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+IS_REAL = torch.version.cuda is not None and torch.cuda.is_available()
 TRIED = "import simulated_gpu, torch; simulated_gpu.install();"
 TRIED += "torch.ones(1, device='cuda', requires_grad=True).exp().backward()"
 
@@ -61,13 +64,38 @@ def run(words: list[str], stdin: str = "", **variables: str) -> str:
 def run_on_gpu(folder: Path, *words: str | Path, stdin: str = "", left_out: str = "") -> dict:
     """Run a command without these repairs: what was counted, in a file of this folder, and what it
     printed."""
-    import fork_server
-
-    python, file = fork_server.programs(library()) / "python", folder / "counts.json"
-    command = [*map(str, (python, HERE / "on_gpu.py", file, *words))]
+    file = folder / "counts.json"
+    command = [*map(str, (python(), HERE / "on_gpu.py", file, *words))]
     variables = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "AIAYN_REPAIRS": left_out}
     printed = run(command, stdin, **variables)
     return json.loads(file.read_text()) | {"printed": printed}
+
+
+def python() -> Path:
+    """Return a Python whose processes have a GPU."""
+    import fork_server
+
+    return Path(sys.executable) if IS_REAL else fork_server.programs(library()) / "python"
+
+
+def profile(calls: list, owner: Any, name: str) -> None:
+    """Note what the profiler sees of each call of a function."""
+    function = getattr(owner, name)
+
+    @wraps(function)
+    def profiled(*arguments: object, **named: object) -> object:
+        with torch.profiler.profile() as profiler:
+            result = function(*arguments, **named)
+        seen: dict[str, Counter] = {kind: Counter() for kind in ("kernels", "waits", "time")}
+        for event in profiler.events():
+            if event.device_type == torch.autograd.DeviceType.CUDA:
+                seen["kernels"][event.name] += not event.name.startswith("Mem")
+                seen["time"][event.name] += event.self_device_time_total
+            seen["waits"][event.name] += event.name.endswith("Synchronize")
+        calls.append([{kind: {} for kind in seen}, seen])
+        return result
+
+    setattr(owner, name, profiled)
 
 
 def record(calls: list, owner: Any, name: str) -> None:
@@ -99,15 +127,19 @@ def attempt(text: str) -> list[int] | str:
 if __name__ == "__main__":
     from fairseq.models.transformer import TransformerDecoderBase
     from fairseq.trainer import Trainer
-    from simulated_gpu import counts
 
     from fairseq_aiayn.nn.transformer import Decoder
 
-    found: dict[str, Any] = {"all": counts, "update": [], "validation": [], "step": []}
-    record(found["update"], Trainer, "train_step")
-    record(found["validation"], Trainer, "valid_step")
-    record(found["step"], TransformerDecoderBase, "forward")
-    record(found["step"], Decoder, "step")
+    found: dict[str, Any] = {"update": [], "validation": [], "step": []}
+    if not IS_REAL:
+        from simulated_gpu import counts
+
+        found["all"] = counts
+        record(found["step"], TransformerDecoderBase, "forward")
+        record(found["step"], Decoder, "step")
+    note = profile if IS_REAL else record
+    note(found["update"], Trainer, "train_step")
+    note(found["validation"], Trainer, "valid_step")
     _, file, *sys.argv = sys.argv
     try:
         if sys.argv[0] == "lines":
@@ -117,4 +149,6 @@ if __name__ == "__main__":
         else:
             sys.exit(import_module(sys.argv[0].replace("fairseq-", "fairseq_cli.")).cli_main())
     finally:
+        if IS_REAL:  # whether it was used
+            found["all"] = {"kernels": torch.cuda.max_memory_allocated(), "float64": 0}
         Path(file).write_text(json.dumps(found))

@@ -9,6 +9,7 @@ import math
 import os
 import sys
 from collections import Counter
+from resource import RUSAGE_SELF, getrusage
 from types import SimpleNamespace
 from typing import Any
 
@@ -170,9 +171,10 @@ def install() -> None:
     answers = dict.fromkeys(("_lazy_init", "set_device", "synchronize", "empty_cache"))
     answers |= dict.fromkeys(("manual_seed", "manual_seed_all", "reset_peak_memory_stats"))
     answers |= {"is_available": True, "is_bf16_supported": True, "device_count": 1}
-    answers |= {"current_device": 0, "max_memory_allocated": 0, "get_device_properties": properties}
+    answers |= {"current_device": 0, "get_device_properties": properties}
     for name, answer in answers.items():
         setattr(torch.cuda, name, lambda *_, answer=answer, **__: answer)
+    torch.cuda.max_memory_allocated = lambda *_: getrusage(RUSAGE_SELF).ru_maxrss * 1024
     torch.cuda.get_rng_state = lambda *_: torch.get_rng_state()
     torch.cuda.set_rng_state = lambda state, *_: torch.set_rng_state(state)
     torch.Tensor.pin_memory = lambda tensor, *_: tensor

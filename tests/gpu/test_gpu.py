@@ -1,15 +1,14 @@
-"""Trainings and searches on the simulated GPU: no operation mixes devices or types, no result is in
-float64, and no more kernels and waits than in benchmarks/results/gpu_counts.json."""
+"""Trainings and searches on a GPU, or the simulated one: there, no operation mixes devices or types,
+no result is in float64, and kernels and waits are at most those of gpu_counts.json."""
 
 import json
 import re
 from pathlib import Path
 
-import fork_server
 import pytest
 import torch
 from counts import COUNTS, ITS_SIZES, PLUGIN, PRECISIONS, corpus, counts_of
-from on_gpu import library, run_on_gpu
+from on_gpu import IS_REAL, python, run_on_gpu
 from recipe_runs import SHORT, finish, in_front, make_corpus, mirrored, with_fork_server
 from sides import Side
 from small_models import SENTENCES, small_model
@@ -50,9 +49,15 @@ COUNTED = {  # kernels, waits, copies to the GPU, results in float64
 @pytest.fixture(scope="module", autouse=True)
 def _gpu():
     try:
-        library()
+        python()
     except RuntimeError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def _simulated():
+    if IS_REAL:
+        pytest.skip("is of the simulated GPU")
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +88,7 @@ def losses(printed: str) -> list[float]:
     return [float(loss) for loss in re.findall(r'"(?:valid_)?loss": "([\d.]+)"', printed)]
 
 
+@pytest.mark.usefixtures("_simulated")
 def test_gpu_refuses_and_counts(tmp_path):
     found = run_on_gpu(tmp_path, "lines", *REFUSED, *COUNTED)["lines"]
     assert {line: found[line] for line in COUNTED} == COUNTED
@@ -152,7 +158,7 @@ def test_gpu_is_left_alone_by_an_export_and_by_attention(of_cpu, data, tmp_path)
 def test_gpu_takes_a_recipe_from_text_to_bleu(tmp_path):
     corpus = make_corpus("multi30k", tmp_path / "mirror", "de", 60)
     words = mirrored(corpus, tmp_path / "exp", *SHORT, "--device", "cuda")
-    done = finish(words, **in_front(fork_server.programs(library()), with_fork_server()))
+    done = finish(words, **in_front(python().parent, with_fork_server()))
     run = tmp_path / "exp" / "aiayn-tiny-1"
     settings = json.loads((run / "settings.json").read_text())
     assert (settings["device"], settings["gpus"]) == ("cuda", 1), done.stderr
@@ -161,6 +167,7 @@ def test_gpu_takes_a_recipe_from_text_to_bleu(tmp_path):
     assert json.loads((run / "score.json").read_text())["sentences"] == 12
 
 
+@pytest.mark.usefixtures("_simulated")
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_gpu_counts_only_fall(precision, data, tmp_path):
     """python tests/gpu/counts.py writes those that fell."""
