@@ -1,5 +1,5 @@
-"""Trainings and searches on a GPU, or the simulated one: there, no operation mixes devices or types,
-no result is in float64, and kernels and waits are at most those of gpu_counts.json."""
+"""Trainings and searches on a GPU, or the simulated one: there, no operation mixes devices or
+types, no result is in float64, and kernels and waits are at most those of gpu_counts.json."""
 
 import json
 import re
