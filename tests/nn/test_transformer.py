@@ -12,14 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from fairseq_aiayn.decoding.beam_search import (
-    ActiveSentences,
-    AllowedTokens,
-    Search,
-    Symbols,
-    best_tokens,
-)
-from fairseq_aiayn.decoding.hypotheses import Finished, History
 from fairseq_aiayn.nn import attention as attention_module
 from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.attention import (
@@ -41,7 +33,6 @@ from fairseq_aiayn.nn.layers import (
     sinusoids,
 )
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, needed_mask, padding_mask
-from fairseq_aiayn.training import ProjectedSmoothedNLL, smoothed_nll
 
 DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.25)
 PAD, V, K = 1, 20, 3  # K beams per sentence
@@ -178,50 +169,40 @@ def test_a_step_projects_the_newest_token_and_no_source(monkeypatch: pytest.Monk
 SOURCE, TARGET = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8]])
 
 
-class Recorder:
-    """Records where dropout is applied and at which rate, and drops nothing."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch):
-        self.dropped: list[tuple[Tensor, float]] = []
-        self.attention: list[float] = []
-        fused, drop = attention_module.fused_attention, Dropout.forward
-
-        def dropout(module: Dropout, x: Tensor) -> Tensor:
-            self.dropped.append((x, module.p if drop(module, x) is not x else 0.0))
-            return x
-
-        def attend(*arguments: Tensor | bool | float | None) -> Tensor:
-            self.attention.append(arguments[-1])
-            return fused(*arguments[:-1], 0.0)
-
-        monkeypatch.setattr(Dropout, "forward", dropout)
-        monkeypatch.setattr(attention_module, "fused_attention", attend)
-
-
 @pytest.mark.parametrize("attention_dropout", [0.0, 0.4])
 def test_exactly_the_tensors_of_section_5_4(monkeypatch, attention_dropout):
     """Breaks if dropout is elsewhere than on embedding sums and outputs of sub-layers, or if
     attention weights are dropped without being asked for, as in section 6.3, or with P_drop."""
+    dropped, rates, expected = [], [], []
+    fused, drop = attention_module.fused_attention, Dropout.forward
+
+    def dropout(module: Dropout, x: Tensor) -> Tensor:
+        dropped.append((x, module.p if drop(module, x) is not x else 0.0))
+        return x
+
+    def attend(*arguments: Tensor | bool | float | None) -> Tensor:
+        rates.append(arguments[-1])
+        return fused(*arguments[:-1], 0.0)
+
+    monkeypatch.setattr(Dropout, "forward", dropout)
+    monkeypatch.setattr(attention_module, "fused_attention", attend)
     sizes = replace(DIMENSIONS, attention_dropout=attention_dropout)
     model = create_transformer(sizes, 10, 10, padding=1)
-    expected: list[Tensor] = []
     for module in model.modules():
         if isinstance(module, MultiHeadAttention | FeedForward):
             module.register_forward_hook(lambda module, inputs, output: expected.append(output))
-    recorder = Recorder(monkeypatch)
     model(SOURCE, TARGET)
     for index, stack, tokens in ((0, model.encoder, SOURCE), (5, model.decoder, TARGET)):
         n = tokens.size(1)
         expected.insert(index, stack.embedding(tokens) + stack.position(torch.arange(n), n))
-    assert len(recorder.dropped) == len(expected) == (1 + 2 * DIMENSIONS.N) + (1 + 3 * DIMENSIONS.N)
-    for (x, rate), tensor in zip(recorder.dropped, expected, strict=True):
+    assert len(dropped) == len(expected) == (1 + 2 * DIMENSIONS.N) + (1 + 3 * DIMENSIONS.N)
+    for (x, rate), tensor in zip(dropped, expected, strict=True):
         assert rate == DIMENSIONS.P_drop
         torch.testing.assert_close(x, tensor)
-    recorder.dropped.clear()
+    dropped.clear()
     model.eval()(SOURCE, TARGET)
-    assert {rate for _, rate in recorder.dropped} == {0.0}
-    rates = [attention_dropout] * (3 * DIMENSIONS.N) + [0.0] * (3 * DIMENSIONS.N)
-    assert recorder.attention == rates
+    assert {rate for _, rate in dropped} == {0.0}
+    assert rates == [attention_dropout] * (3 * DIMENSIONS.N) + [0.0] * (3 * DIMENSIONS.N)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -301,48 +282,6 @@ def test_sinusoids_of_a_model_are_no_part_of_its_checkpoint():
         SinusoidalPositions(7)
 
 
-B, S, T, k, END = 3, 5, 4, 2, 2
-
-
-@pytest.fixture
-def meta():
-    """A device on which an operation fails that makes a tensor on the CPU or reads a value."""
-    with torch.device("meta"):
-        yield
-
-
-def test_a_training_step(meta):
-    model, tokens = create_transformer(DIMENSIONS, V, V, PAD), torch.zeros(B, T, dtype=torch.long)
-    mask = padding_mask(tokens, PAD)
-    x = model.decoder(tokens, model.encode(tokens, mask), mask).flatten(0, 1)
-    log_p = model.decoder.projection.project(x).log_softmax(dim=-1)
-    plain, _ = smoothed_nll(log_p, tokens.flatten(), 0.1, PAD)
-    E = model.decoder.projection.weight
-    fast, _ = ProjectedSmoothedNLL.apply(x, E, tokens.flatten(), 0.1, torch.bfloat16, True)
-    (plain + fast).backward()
-    assert all(p.grad.shape == p.shape for p in model.parameters())
-
-
-@torch.no_grad()
-def test_steps_of_a_search(meta):
-    """Too few steps for a removal of unseen nodes, which needs their number."""
-    model, source = create_transformer(DIMENSIONS, V, V, PAD), torch.zeros(B, S, dtype=torch.long)
-    mask, options = padding_mask(source, PAD), Search(k, 0.6, 50)
-    state = model.decoder.start(model.encode(source, mask), mask)
-    active = ActiveSentences.at_start(Finished.none(B, 1, source.device), END)
-    history = History(T, B, k, source.device)
-    for step in range(T):
-        log_p = model.decoder.projection.project(model.decoder.step(active.newest, state)[:, 0])
-        allowed = AllowedTokens(Symbols(END, PAD), step == 0, source[:, 0])
-        best = best_tokens([log_p.log_softmax(dim=-1)], allowed, k + 1, active.log_p.size(1))
-        new = active.advance(*best, step, END, options)
-        history.write(step, active.sentences, new)
-        state.follow(new.parent)
-    done = active.done(source[:, 0], options)
-    assert done.device.type == "meta" and done.shape == (B,)
-    assert {layer.self_K.device.type for layer in state.layers} == {"meta"}
-
-
 @pytest.mark.parametrize(
     ("dtype", "trains"), [(torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)]
 )
@@ -350,6 +289,7 @@ def test_steps_of_a_search(meta):
 def test_attention_is_equation_1(dtype, trains, legal):
     """In PyTorch's kernel, and where a CPU computes it as written: in bfloat16 with gradients."""
     torch.manual_seed(0)
+    T = 4
     Q, K, V = (torch.randn(2, 3, T, n, dtype=dtype) for n in (6, 6, 2))
     padding = torch.tensor([[True] * T, [False, True, True, False]])[:, None, None]
     causal, mask = legal == "the past", padding if legal == "no padding" else None
