@@ -5,14 +5,10 @@ import json
 import math
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
 import pytest
 
-from fairseq_aiayn.files import whole_file
 from fairseq_aiayn.treebank.repair import REPAIRS
 
 TREES = """( (S (NP-SBJ (NP (DT The) (NN board))) (VP (VBD met)
@@ -72,17 +68,10 @@ def test_linearize_leaves_out_what_a_parser_failed_on(aiayn):
     assert aiayn("linearize", "silver")[0] == 2
 
 
-def test_an_output_beside_the_trees_is_not_read(aiayn, monkeypatch):
-    """While it is written, it is a file in a folder of the directory that is read."""
-
-    @contextmanager
-    def opened(path: Path) -> Iterator[TextIO]:
-        with whole_file(path) as file:
-            print("(S (NN half) (NN", file=file, flush=True)
-            yield file
-
-    monkeypatch.setattr("fairseq_aiayn.cli.trees.whole_file", opened)
-    assert aiayn("linearize", ".", "--trees", "all.mrg") == (0, LINEARIZED, "")
+def test_an_output_beside_the_trees_is_not_read(aiayn):
+    """While it is written, it is a file in a folder of the directory; words alone are no tree."""
+    Path("a.mrg").rename("!.mrg").write_text(TREES * 1000)  # read first, so that words are there
+    assert aiayn("linearize", ".", "--words", "all.mrg") == (0, LINEARIZED * 1000, "")
 
 
 def test_delinearize_repairs_and_says_so(aiayn, give):
@@ -257,7 +246,6 @@ def test_several_references_and_lower_case(aiayn, give):
 
 
 def test_what_makes_scores_doubtful_is_said_on_standard_error(aiayn):
-    """In one line each; a file that is compared with itself has two sides, too."""
     Path("hyp").write_text("Sie sagte : &quot; Ja &quot; .\nNein .\n")
     Path("ref").write_text('Sie sagte: "Ja".\nNein.\n')
     status, printed, errors = aiayn(*COMMAND, "--json")
@@ -265,13 +253,7 @@ def test_what_makes_scores_doubtful_is_said_on_standard_error(aiayn):
     first, second = errors.splitlines()
     assert first == "note: hyp: entities such as &quot; were undone in 1 of 2 sentences"
     assert second.startswith("note: only hyp looks tokenized; sacremoses -l de detokenize")
-    errors = aiayn(*COMMAND, "--tokenized")[2]
-    assert errors.startswith("note: ref: not in Moses tokens") and errors.count("\n") == 1
-    Path("hyp").write_text("Sie sagte : Ja .\n")
-    errors = aiayn(*COMMAND, "--reference", "hyp")[2]
-    assert errors.startswith("note: hyp and hyp look tokenized") and errors.count("\n") == 1
-    errors = aiayn(*COMMAND, "--reference", "hyp", "--tokenized", "--target-lang", "tr")[2]
-    assert errors.startswith("note: Moses has no rules for 'tr'") and errors.count("\n") == 1
+    assert "note: ref: not in Moses tokens" in aiayn(*COMMAND, "--tokenized")[2]
 
 
 @pytest.mark.parametrize(
