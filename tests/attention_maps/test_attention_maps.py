@@ -122,7 +122,6 @@ WORDS = ("the", "law", "with@@", "out", "the", "</s>")
 def attention_map(
     queries: tuple[str, ...] = WORDS, keys: tuple[str, ...] | None = None, h: int = 3
 ) -> AttentionMap:
-    """Random weights of six layers; the keys are the queries unless others are given."""
     torch.manual_seed(0)
     keys = keys or queries
     weights = torch.randn(6, h, len(queries), len(keys)).softmax(dim=-1)

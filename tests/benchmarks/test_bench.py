@@ -100,7 +100,6 @@ def test_a_second_benchmark_in_a_folder_is_refused(tmp_path, monkeypatch):
 
 
 def prepared(folder: Path) -> Path:
-    """A tiny invented language pair as fairseq-preprocess leaves it."""
     for seed, (split, sentences) in enumerate((("train", 80), ("valid", 16), ("test", 6))):
         for language, lines in zip(("en", "de"), invented_pairs(sentences, seed), strict=True):
             (folder / f"{split}.{language}").write_text("\n".join(lines) + "\n")
@@ -112,7 +111,6 @@ def prepared(folder: Path) -> Path:
 
 
 def run(monkeypatch, data: Path, work: Path) -> dict:
-    """Run all parts with the shortest turns, workers as forks, and return the JSON."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(sys, "executable", str(fork_server.programs() / "python"))
     monkeypatch.setattr(bench, "SHORT_TRAINING", bench.SHORT_TRAINING | {"updates": 2})

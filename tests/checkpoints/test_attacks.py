@@ -32,7 +32,6 @@ pytestmark = pytest.mark.needs_repairs
 
 
 def refusal(path: Path) -> str:
-    """Return the one line with which a checkpoint is refused."""
     with pytest.raises(ValueError, match=path.name) as caught:
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
     assert "\n" not in str(caught.value)

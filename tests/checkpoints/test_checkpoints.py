@@ -206,7 +206,6 @@ ONES, FIVE = torch.ones(2), torch.tensor(5)
 
 
 def save_after(directory: Path, updates: int, **model: Tensor) -> Path:
-    """A checkpoint as fairseq writes it after `updates` updates."""
     state = checkpoint() | {"model": model}
     state["optimizer_history"] = [{"num_updates": updates, "lr_scheduler_state": {}}]
     state |= {"task_state": {"kept": updates}, "last_optimizer_state": torch.ones(1000)}
@@ -215,7 +214,6 @@ def save_after(directory: Path, updates: int, **model: Tensor) -> Path:
 
 
 def average(directory: Path, last: int, output: str = "average.pt") -> dict:
-    """Run `aiayn average` and return what it wrote."""
     path = directory / output
     command = ["average", "--last", str(last), "--dir", str(directory), "--output", str(path)]
     assert main(command) == 0

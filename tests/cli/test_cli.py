@@ -21,8 +21,6 @@ AIAYN = f"{sys.executable} -m fairseq_aiayn"
 
 @pytest.fixture
 def run_command(monkeypatch):
-    """Return a function that runs its argument as a subcommand."""
-
     def run(function: Callable[[object], None]) -> int:
         module = SimpleNamespace(declare_do_it=lambda parser: None, run_do_it=function)
         monkeypatch.setitem(sys.modules, "fairseq_aiayn.cli.work", module)
@@ -33,8 +31,6 @@ def run_command(monkeypatch):
 
 
 def raising(error: BaseException) -> Callable[[object], None]:
-    """Return a subcommand that raises an error."""
-
     def fail(arguments: object) -> None:
         raise error
 

@@ -18,7 +18,6 @@ SOURCE, TARGET = "the cat saw", "saw the saw"
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
-    """A model with two layers of two heads."""
     return small_model(tmp_path_factory.mktemp("small"))
 
 
@@ -29,7 +28,6 @@ def given(small: Small) -> tuple[str | Path, ...]:
 
 
 def written(path: Path) -> list[str]:
-    """The text of an SVG file."""
     root = ElementTree.parse(path).getroot()
     return [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
 

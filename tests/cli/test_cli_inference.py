@@ -19,14 +19,11 @@ TEXT = "".join(f"{line}\n" for line in LINES)
 
 @pytest.fixture
 def run(tmp_path):
-    """A run of a recipe."""
     return small_run(tmp_path / "exp")
 
 
 @pytest.fixture
 def translate(aiayn, give):
-    """Return a function that translates TEXT on a CPU."""
-
     def run(*words: object) -> tuple[int, str, str]:
         give(TEXT)
         return aiayn("translate", *words, "--cpu")
@@ -55,7 +52,6 @@ def test_translations_are_the_apis_in_order(folder, aiayn, give):
 
 @pytest.fixture
 def fast_folder(tmp_path):
-    """A model folder with CTranslate2's files."""
     return small_model(tmp_path / "fast").export(tmp_path / "en-de", for_ctranslate2=True)
 
 

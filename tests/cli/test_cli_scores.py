@@ -28,7 +28,6 @@ SKIPPED = "p:3: skipped: no words to score\n"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Translations and tokens, one of them empty; a treebank and what becomes of it."""
     monkeypatch.chdir(tmp_path)
     files = {"hyp": "Das ist ein Haus.\n\n", "ref": "Das ist ein Haus.\nNein.\n"}
     files |= {"hyp.tok": "a-b c,d e f\n\n", "ref.tok": "a-b c,d e g f\n\n"}

@@ -262,8 +262,6 @@ def test_text_that_cannot_be_scored_is_refused(tmp_path, source, target, message
 
 @pytest.fixture
 def filtered(monkeypatch, give, capsysbinary) -> Callable[..., str]:
-    """Return a function that gives a module a text: what it writes."""
-
     def run(module: ModuleType, text: str | bytes, *options: str) -> str:
         give(text)
         monkeypatch.setattr(sys, "argv", [module.__file__, *options])
@@ -346,7 +344,6 @@ def test_what_is_kept_of_a_pair(tokenizer, source, target, kept):
 
 @pytest.fixture
 def corpus(tmp_path, monkeypatch) -> Path:
-    """Two texts, which several tasks clean."""
     monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 10)
     chance = random.Random(7)
     for text, count, opened in ((TEXTS[0], 30, open), (TEXTS[1], 11, gzip.open)):
@@ -413,7 +410,6 @@ ODD = ["unsn  ßß grüßt\u2028\u00a0x", "", "balo  tigrü", "\u200b", "lolo"]
 
 
 def sentences(language: str) -> list[str]:
-    """Return sentences of invented words, some of them frequent."""
     chance = random.Random(language)
     words = ["".join(chance.choices(SYLLABLES, k=chance.randint(1, 4))) for _ in range(40)]
     return [" ".join(chance.choices(words, k=chance.randint(1, 9))) for _ in range(PAIRS)]

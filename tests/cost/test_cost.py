@@ -106,7 +106,6 @@ def test_a_number_without_sense_is_refused(refused):
 
 @pytest.fixture
 def printed(aiayn):
-    """Return a function that returns what `aiayn rows ARGUMENTS` prints."""
     return lambda *arguments: aiayn("rows", *arguments)[1]
 
 

@@ -37,12 +37,10 @@ def curve(last: int = 100_000, first: float = 9.0, end: float = 4.0) -> list[str
 
 @pytest.fixture
 def diagnosed(tmp_path):
-    """Return a function that diagnoses a log of these lines."""
     return lambda *lines: diagnose(read_evidence(write_log(tmp_path, *lines)))
 
 
 def heavy(found: Diagnosis) -> set[str]:
-    """What is said of weight, of what happened and of what was set."""
     happened = {event.text for event in found.events if event.weight in LARGE}
     return happened | {name for name, each in found.findings.items() if each.weight in LARGE}
 

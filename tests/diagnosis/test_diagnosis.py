@@ -31,12 +31,10 @@ def parsed(words: list[str], task: str = "translation") -> Namespace:
 
 @cache
 def stock_words(row: Row = BASE) -> tuple[str, ...]:
-    """A row in stock fairseq's options, on 8 GPUs."""
     return ("--distributed-world-size", "8", *stock_flags(row, gpus=8))
 
 
 def configuration_line(words: list[str]) -> str:
-    """The line of a train.log with all options."""
     return str(convert_namespace_to_omegaconf(parsed(words)))
 
 
@@ -57,12 +55,10 @@ LARGE, MEDIUM, UNKNOWN, *_ = Weight
 
 
 def evidence(words: list[str], task: str = "translation") -> Evidence:
-    """A training with these options."""
     return Evidence("run", vars(parsed(words, task)))
 
 
 def stock(row: Row = BASE, **options: object) -> Evidence:
-    """A row in stock fairseq, with other values of some options."""
     run = evidence([*stock_words(row), "-s", "en", "-t", "de"])
     return replace(run, options={**run.options, **options})
 
@@ -225,28 +221,26 @@ def test_a_parser_is_scored_by_trees_and_has_its_own_search():
     assert longest.endswith("--max-len-a 1 --max-len-b 300")
 
 
-def test_the_longest_output_of_stocks_search_depends_on_the_batch():
-    for search, here in (
-        (SEARCH | {"max_len_a": 1.2}, "1.2 x the batch's longest input + 200"),
-        (SEARCH, "200 tokens"),
-        (OURS | {"max_len_b": 200}, "1 x the sentence's own input + 200"),
-    ):
-        assert finding("longest output", searched(search)).here == here
+NEWS = {"translated": 3_000, "corpus": "wmt14_en_de"}
 
 
 @pytest.mark.parametrize(
-    ("search", "known", "here"),
+    ("aspect", "search", "known", "here"),
     [
-        (SEARCH, {"translated": 990}, "up to 7 sentences fewer"),
-        (SEARCH, {"translated": 3_003}, "every sentence"),  # newstest2014 has so many
-        (OURS | {"required_batch_size_multiple": "4"}, {}, "up to 3 sentences fewer"),
-        (OURS, {"translated": 2_737, "missing": 266}, "2,737 of 3,003 sentences"),
-        (OURS | {"gen_subset": "test"}, {"translated": 3_000, "corpus": "wmt14_en_de"}, "3,000 of"),
-        (OURS | {"gen_subset": "valid"}, {"translated": 3_000, "corpus": "wmt14_en_de"}, "every"),
+        # of stock's search, the batch's
+        ("longest output", {"max_len_a": 1.2}, {}, "1.2 x the batch's longest input + 200"),
+        ("longest output", {}, {}, "200 tokens"),
+        ("longest output", OURS | {"max_len_b": 200}, {}, "1 x the sentence's own input + 200"),
+        ("test set", {}, {"translated": 990}, "up to 7 sentences fewer"),
+        ("test set", {}, {"translated": 3_003}, "every sentence"),  # newstest2014 has so many
+        ("test set", OURS | {"required_batch_size_multiple": "4"}, {}, "up to 3 sentences fewer"),
+        ("test set", OURS, {"translated": 2_737, "missing": 266}, "2,737 of 3,003 sentences"),
+        ("test set", OURS | {"gen_subset": "test"}, NEWS, "3,000 of"),
+        ("test set", OURS | {"gen_subset": "valid"}, NEWS, "every"),
     ],
 )
-def test_sentences_of_the_test_set_can_be_left_out(search, known, here):
-    assert finding("test set", searched(search, **known)).here.startswith(here)
+def test_what_a_search_writes_at_most_and_leaves_out(aspect, search, known, here):
+    assert finding(aspect, searched(SEARCH | search, **known)).here.startswith(here)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +299,6 @@ OLD = "| epoch 001 | loss 9.3 | ppl 600 | wps 20000 | wpb 3587.4 | num_updates 1
 
 @pytest.fixture
 def log(tmp_path):
-    """Return a function that writes a train.log and reads it."""
     return lambda *lines: read_evidence(write_log(tmp_path, *lines))
 
 

@@ -178,15 +178,15 @@ def test_unfinished_files_of_a_recipes_command_are_in_its_folder(tmp_path, monke
 
 
 def test_no_file_of_the_user_is_taken_for_a_temporary_one(tmp_path):
-    mine = (".out", "out.tmp", "out.part", "out~")
-    for name in mine:
-        (tmp_path / name).write_text("mine")
+    mine = dict.fromkeys((".out", "out.tmp", "out.part", "out~"), "mine")
+    for name, text in mine.items():
+        (tmp_path / name).write_text(text)
     before = os.umask(0o022)
     write_whole(tmp_path / "out", "new")
     os.umask(before)
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o644
     kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert kept == {**dict.fromkeys(mine, "mine"), "out": "new"}
+    assert kept == mine | {"out": "new"}
 
 
 def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path):

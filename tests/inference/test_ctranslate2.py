@@ -58,19 +58,16 @@ def preferring(model: Model, tokens: list[int], logit: float) -> Model:
 
 
 def sentences(vocabulary: Vocabulary, lengths: list[int], seed: int = 2) -> list[str]:
-    """Random sentences of a model's own types."""
     draw, types = random.Random(seed), vocabulary.types[len(SPECIAL) :]
     return [" ".join(draw.choices(types, k=length)) for length in lengths]
 
 
 def written(model: Model, path: Path) -> Path:
-    """The model in a folder with CTranslate2's files."""
     write_folder(model, path / "folder", True)
     return path / "folder"
 
 
 def log_p(folder: Path, sources, targets, quantization: str = "default") -> torch.Tensor:
-    """CTranslate2's log P of each target."""
     pieces = [[sentence.split() for sentence in side] for side in (sources, targets)]
     theirs = ctranslate2.Translator(str(folder / "ctranslate2"), compute_type=quantization)
     results = theirs.score_batch(*pieces, max_input_length=0)

@@ -1,8 +1,6 @@
 """Text becomes the pieces and numbers that fairseq-interactive makes of it, and pieces the text."""
 
 import random
-import subprocess
-import sys
 from argparse import Namespace
 
 import pytest
@@ -14,7 +12,8 @@ from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 from faults import fault_of
 from small_models import SENTENCES, write_codes
 
-from fairseq_aiayn.corpus.subwords import learn
+from fairseq_aiayn.corpus.moses import moses_tokenizer
+from fairseq_aiayn.corpus.subwords import byte_pairs, learn
 from fairseq_aiayn.inference.description import (
     END,
     PADDING,
@@ -59,7 +58,6 @@ def test_numbers_and_pieces_are_fairseqs(tmp_path):
 
 
 def moses(language: str) -> MosesTokenizer:
-    """fairseq's --tokenizer moses for one language."""
     both = {"source_lang": language, "target_lang": language}
     return MosesTokenizer(Namespace(**both, moses_no_dash_splits=False, moses_no_escape=False))
 
@@ -96,10 +94,6 @@ def test_text_is_cut_as_the_recipes_cut_it(tmp_path):
     text = "„Gut-Gemeint“,  don't say: 3.5\u00a0% of it's\u2028rosy-red\u200b!"
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\ng u\nd o\nr o\ns a\n", encoding="utf-8")
-    lines = f"{text}\n".encode()
-    moses = ("moses", "--language", "de", "--normalize", "--lowercase")
-    for words in (moses, ("subwords", "apply", "--codes", codes)):
-        command = [sys.executable, "-m", f"fairseq_aiayn.corpus.{words[0]}", *words[1:]]
-        lines = subprocess.run(command, input=lines, check=True, capture_output=True).stdout
+    tokens = moses_tokenizer("de", normalize=True, lowercase=True)(text)
     found = TextProcessing("byte_pairs", normalize=True, lowercase=True).cutter("de", codes)(text)
-    assert found == lines.decode().split() and any("@@" in piece for piece in found)
+    assert found == byte_pairs(codes)(tokens).split() and any("@@" in piece for piece in found)

@@ -28,12 +28,10 @@ def small(tmp_path_factory):
 
 @pytest.fixture
 def folder(folder, tmp_path):
-    """A copy to damage."""
     return shutil.copytree(folder, tmp_path / "folder")
 
 
 def refused(path: Path) -> str:
-    """The message with which reading a folder fails."""
     with pytest.raises((ValueError, OSError)) as caught:
         read_folder(path)
     return str(caught.value)

@@ -48,7 +48,6 @@ def translator(exported):
 
 
 def tokens_of(small: Small, translator: Translator, sentence: str) -> torch.Tensor:
-    """A sentence as fairseq numbers its pieces."""
     pieces = " ".join(translator.cut_source(sentence))
     encode = small.task.source_dictionary.encode_line
     return encode(pieces, add_if_not_exist=False, append_eos=True).long()

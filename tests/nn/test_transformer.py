@@ -47,7 +47,6 @@ def seed() -> None:
 
 
 def words(*size: int) -> Tensor:
-    """Random tokens, none of them padding."""
     return torch.randint(4, V, size)
 
 
@@ -87,7 +86,6 @@ def test_impossible_shapes_are_refused() -> None:
 
 
 def transformer() -> Transformer:
-    """A Transformer in float64, in evaluation mode."""
     return create_transformer(DIMENSIONS, V, V, PAD).double().eval()
 
 

@@ -114,7 +114,6 @@ def random_transformer(sharing: Sharing, V_source: int) -> Transformer:
 
 
 def batch(sentences: list[list[int]], side: str) -> Tensor:
-    """Sentences as one tensor [B, L], padded on the given side."""
     return pad_sequence([*map(torch.tensor, sentences)], True, PAD, side)
 
 

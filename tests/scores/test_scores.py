@@ -24,7 +24,6 @@ from fairseq_aiayn.scores import (
 
 
 def mean(*precisions: float) -> float:
-    """Return the geometric mean of four precisions as a score from 0 to 100."""
     return 100 * math.prod(precisions) ** (1 / 4)
 
 

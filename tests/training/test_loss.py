@@ -40,7 +40,6 @@ def test_fast_loss_equals_the_defined_one(epsilon: float) -> None:
 
 
 def tensors(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
-    """Features, a projection, and targets that include padding."""
     torch.manual_seed(0)
     x = torch.randn(N, D_MODEL, dtype=dtype, requires_grad=True)
     E = torch.randn(V, D_MODEL, dtype=dtype, requires_grad=True)
