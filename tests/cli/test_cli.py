@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -30,13 +31,6 @@ def run_command(monkeypatch):
     return run
 
 
-def raising(error: BaseException) -> Callable[[object], None]:
-    def fail(arguments: object) -> None:
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -51,18 +45,18 @@ def raising(error: BaseException) -> Callable[[object], None]:
     ],
 )
 def test_bad_input_is_one_line_and_status_2(run_command, capsys, error, message):
-    assert run_command(raising(error)) == 2
+    assert run_command(Mock(side_effect=error)) == 2
     assert capsys.readouterr() == ("", f"aiayn do-it: {message}\n")
 
 
 def test_an_interrupt_is_quiet_and_a_fault_has_a_traceback(run_command, capsys, monkeypatch):
-    assert run_command(raising(KeyboardInterrupt())) == 130
+    assert run_command(Mock(side_effect=KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == ""
     with pytest.raises(KeyError):
-        run_command(raising(KeyError("no such attribute")))
+        run_command(Mock(side_effect=KeyError("no such attribute")))
     monkeypatch.setenv("AIAYN_DEBUG", "1")
     with pytest.raises(ValueError, match="steps"):
-        run_command(raising(ValueError("steps must be at least 1, got 0")))
+        run_command(Mock(side_effect=ValueError("steps must be at least 1, got 0")))
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,7 @@ import torch.nn.functional as F
 from building import build, parse
 from torch.utils.flop_counter import FlopCounterMode
 
-from fairseq_aiayn.cost import (
-    TARGET_SPACES,
-    VOCABULARY,
-    authors_parameters,
-    forward_flops,
-    paper_estimate,
-    parameters,
-    row_costs,
-    training_flops,
-)
+from fairseq_aiayn import cost
 from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.attention import attention
 from fairseq_aiayn.paper import ROWS, SUSTAINED_TFLOPS, TABLE_2, TABLE_3, TRANSLATION, find_row
@@ -46,13 +37,17 @@ def test_ten_rows_have_the_printed_parameters_in_the_authors_code_and_big_has_no
     printed as 53M; or if d_v, or d_model, is taken for d_k: 18 attentions, two biases of 8 keys of
     16."""
     printed = {row.name: row.published.parameters for row in TABLE_3 if row.published.parameters}
-    found = {name: round(authors_parameters(ROWS[name]) / 1e6) for name in printed}
+    found = {name: round(cost.authors_parameters(ROWS[name]) / 1e6) for name in printed}
     assert len(found) == 11 and found == {**printed, "big": 218}
     row = ROWS["b_dk16"]
-    biases = authors_parameters(row) - parameters(row, VOCABULARY) - TARGET_SPACES * 512
+    biases = (
+        cost.authors_parameters(row)
+        - cost.parameters(row, cost.VOCABULARY)
+        - cost.TARGET_SPACES * 512
+    )
     assert biases == 18 * (2 * 8 * 16 + 8 * 64 + 512)
     for name in ("e_learned", "big_en_fr", "parsing", "tiny"):
-        assert authors_parameters(ROWS[name]) is None
+        assert cost.authors_parameters(ROWS[name]) is None
 
 
 @pytest.mark.parametrize(("name", "length"), [("tiny", 30), ("b_dk16", 7), ("parsing", 7)])
@@ -65,20 +60,22 @@ def test_the_count_is_pytorchs_to_the_last_flop(name, length, monkeypatch):
     model = build(parse("--arch", row.arch), V).transformer
     tokens = torch.zeros(shape, dtype=torch.long, device="meta")
     forward = count(lambda: model(tokens, tokens))
-    assert forward == tokens.numel() * sum(forward_flops(row, V, length))
+    assert forward == tokens.numel() * sum(cost.forward_flops(row, V, length))
     both = count(lambda: model(tokens, tokens).sum().backward())
-    assert both * row.steps * row.batch_tokens == tokens.numel() * training_flops(row, V, length)
-    longer = forward_flops(row, V, 4 * length)  # Table 1: O(n·d) per token, in attention alone
-    assert longer.attention == 4 * forward_flops(row, V, length).attention
+    assert both * row.steps * row.batch_tokens == tokens.numel() * cost.training_flops(
+        row, V, length
+    )
+    longer = cost.forward_flops(row, V, 4 * length)  # Table 1: O(n·d) per token, in attention alone
+    assert longer.attention == 4 * cost.forward_flops(row, V, length).attention
 
 
 def test_the_estimate_is_the_papers():
     """Breaks if a variation inherits base's 12 hours, or time or GPUs are not the paper's."""
-    stated = {name for name, row in ROWS.items() if paper_estimate(row, 1) is not None}
+    stated = {name for name, row in ROWS.items() if cost.paper_estimate(row, 1) is not None}
     assert stated == {"base", "big", "big_en_fr"}
     for name in ("base", "big"):
         printed = next(each.flops_en_de for each in TABLE_2 if each.model.endswith(f"({name})"))
-        own = paper_estimate(ROWS[name], training_flops(ROWS[name], 37_000, 30))
+        own = cost.paper_estimate(ROWS[name], cost.training_flops(ROWS[name], 37_000, 30))
         assert f"{own.flops:.1e}" == f"{printed:.1e}" and 0.2 < own.utilisation < 0.5
     assert SUSTAINED_TFLOPS == {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 
@@ -93,7 +90,7 @@ def test_the_table_and_json_show_the_estimate(aiayn):
         "training FLOPs by the paper's rule 3.3e18",
     }
     content = json.loads(aiayn("cost", "d_drop0", "--vocab", 100, "--length", 5, "--json")[1])
-    assert content["training_flops"] == training_flops(ROWS["d_drop0"], 100, 5)
+    assert content["training_flops"] == cost.training_flops(ROWS["d_drop0"], 100, 5)
     assert content["forward_flops"].pop("total") == sum(content["forward_flops"].values())
     assert content["paper"] is None
 
@@ -137,7 +134,7 @@ def test_json_has_every_cell_in_full(printed):
     assert [row["name"] for row in rows] == list(ROWS)
     for found in rows:
         row = ROWS[found["name"]]
-        assert found.items() >= (asdict(row) | row_costs(row, V)).items()
+        assert found.items() >= (asdict(row) | cost.row_costs(row, V)).items()
         assert (found["arch"], found["vocabulary"]) == (row.arch, V)
-        assert found["authors_parameters"] == authors_parameters(row)
+        assert found["authors_parameters"] == cost.authors_parameters(row)
         assert found["decoding"]["beam"] == (21 if "parsing" in row.name else TRANSLATION.beam)

@@ -45,44 +45,30 @@ def heavy(found: Diagnosis) -> set[str]:
     return happened | {name for name, each in found.findings.items() if each.weight in LARGE}
 
 
-OVERFITTED = [
-    *curve()[:4],
-    VALID.format(4.0, 16, 20_000),
-    *curve()[4:],
-    VALID.format(4.3, 18, 100_000),
-]
+ROSE = [VALID.format(4.4, 9, 60_000), VALID.format(8.3, 9, 100_000)]
+BEST, WORSE = VALID.format(4.0, 16, 20_000), VALID.format(4.3, 18, 100_000)
+POOR = [VALID.format(7, 128, updates) for updates in (50_000, 99_000)]
+SKIPPED = "2,042,318 samples have invalid sizes and will be skipped"
+OOM = "WARNING: attempting to recover from OOM in forward"
+OVERFLOW = "NOTE: gradient overflow detected, ignoring"
+HAPPENED = {  # by what is said first
+    "the loss is not a number from": [line.replace("4.1", "nan") for line in HEALTHY[1:]],
+    "diverged: .* 8.3": [*HEALTHY[1:], *ROSE],
+    "diverged": [*curve(), *curve(first=4, end=9)[-1:]],
+    "overfitted: .* 4.3 at 100,000": [*curve()[:4], BEST, *curve()[4:], WORSE],
+    "the development perplexity was at best 128": [*curve(), *POOR],
+    "flat: perplexity 7": curve(first=9.6, end=9.5),
+    "2,042,318": [SKIPPED, *HEALTHY[1:]],
+    "batches lost .*: 9,000": [LOST] * 9_000 + curve(),
+    "batches lost .*: 8,000": [OOM] * 8_000 + curve(),
+    "updates that over.*: 5,000": [OVERFLOW] * 5_000 + curve(),
+    "the loss scale": [*curve(50_000), "FloatingPointError: Minimum loss scale reached"],
+}
 
 
-@pytest.mark.parametrize(
-    ("lines", "first"),
-    [
-        ([line.replace("4.1", "nan") for line in HEALTHY[1:]], "the loss is not a number from"),
-        (
-            [*HEALTHY[1:], VALID.format(4.46, 9, 60_000), VALID.format(8.3, 9, 100_000)],
-            "diverged: .* 8.3",
-        ),
-        ([*curve(), *curve(first=4, end=9)[-1:]], "diverged"),
-        (OVERFITTED, "overfitted: .* 4.3 at 100,000"),
-        (
-            [*curve(), VALID.format(7, 128, 50_000), VALID.format(7, 128, 99_000)],
-            "the development perplexity was at best 128",
-        ),
-        (curve(first=9.6, end=9.5), "flat: perplexity 7"),
-        (["2,042,318 samples have invalid sizes and will be skipped", *HEALTHY[1:]], "2,042,318"),
-        ([LOST] * 9_000 + curve(), "batches lost .*: 9,000"),
-        (
-            ["WARNING: attempting to recover from OOM in forward"] * 9_000 + curve(),
-            "batches lost .*: 9,000",
-        ),
-        (
-            ["NOTE: gradient overflow detected, ignoring"] * 5_000 + curve(),
-            "updates that over.*: 5,000",
-        ),
-        ([*curve(50_000), "FloatingPointError: Minimum loss scale reached"], "the loss scale"),
-    ],
-)
-def test_what_happened_comes_first(diagnosed, lines, first):
-    found = diagnosed(NAMESPACE, *lines)
+@pytest.mark.parametrize("first", HAPPENED)
+def test_what_happened_comes_first(diagnosed, first):
+    found = diagnosed(NAMESPACE, *HAPPENED[first])
     assert found.events[0].weight in LARGE
     assert re.match(first, found.events[0].text)
 
@@ -142,14 +128,10 @@ def test_the_first_cause_ended_a_training_unless_it_went_on(diagnosed, end):
     assert "ended with" not in texts(diagnosed(*lines, "2021 | INFO | fairseq.trainer | saved"))
 
 
-STOPPED = "x | early stop since valid performance hasn't improved for last 5 runs"
-
-
 def test_what_stopped_a_training_is_said(diagnosed):
     given = NAMESPACE.replace("max_update=100000", "max_update=900000, patience=5")
-    assert "of 900,000, 1 epoch, ended by --patience 5" in texts(
-        diagnosed(given, *curve(), STOPPED)
-    )
+    found = texts(diagnosed(given, *curve(), "x | early stop since valid performance hasn't"))
+    assert "of 900,000, 1 epoch, ended by --patience 5" in found
 
 
 OURS = "train: 789 of 900 pairs are left out by "
@@ -245,19 +227,16 @@ def test_what_jumps_or_changes_at_a_restart_is_said(diagnosed):
     before, after = [NAMESPACE, "[de] dictionary: 9 types", *curve(50_000)], LOADED.format(50_000)
     high = curve(first=12, end=11)[10:]
     found = diagnosed(*before, other, "[de] dictionary: 7 types", after, *high)
-    assert re.match(
-        r"started again from update 50,000: the loss jumped from 4.* to 11", texts(found)
-    )
+    jumped = "started again from update 50,000: the loss jumped from 4.* to 11"
+    assert re.match(jumped, texts(found))
     assert "--lr [0.0007] is now [0.0009], types of de 9 is now 7" in found.events[0].text
     assert found.events[0].line == len(before) + 1 and "diverged" not in texts(found)
     assert "is now" in texts(diagnosed(*before, other, after, *curve()[10:]))
 
 
 def test_a_text_that_is_small_for_the_model_comes_first_with_what_fits(diagnosed):
-    for pairs, fits in (
-        (160_239, r"--max-update 50000 --dropout 0.3"),
-        (29_000, ".*multi30k_tiny"),
-    ):
+    fitting = {160_239: "--max-update 50000 --dropout 0.3", 29_000: ".*multi30k_tiny"}
+    for pairs, fits in fitting.items():
         found = diagnosed(NAMESPACE, f"x | bin train de-en {pairs} examples", *curve()).events[0]
         assert f"{pairs:,} pairs of de-en" in found.text and re.match(fits, found.change)
         assert found.line == 2
@@ -278,16 +257,15 @@ def test_losses_of_a_criterion_with_more_terms_are_not_compared(diagnosed):
 def test_a_rate_with_which_the_loss_failed_is_not_without_effect(diagnosed):
     given = NAMESPACE.replace("lr=[0.0007]", "lr=[0.0014]")
     large = [line.replace("24800", "364096") for line in curve()]
-    rose = [*large, VALID.format(4.4, 9, 60_000), VALID.format(8.3, 9, 100_000)]
     assert not heavy(diagnosed(given, *large[:10]))
-    failed = diagnosed(given, *rose)
+    failed = diagnosed(given, *large, *ROSE)
     assert failed.findings[REGIME].weight is Weight.LARGE
     assert failed.events[0].change == "--lr 0.000698771243", "the paper's"
     assert "recipe" not in failed.findings[REGIME].effect
 
 
 OF_A_SMALL_TEXT = "x | bin train en-de 160239 examples"
-OOM = [*curve(50_000)[:5], *f"{TRACEBACK}torch.OutOfMemoryError: CUDA out".split("\n")]
+WITHOUT_MEMORY = [*curve(50_000)[:5], *f"{TRACEBACK}torch.OutOfMemoryError: CUDA out".split("\n")]
 
 
 @pytest.mark.parametrize(
@@ -295,7 +273,7 @@ OOM = [*curve(50_000)[:5], *f"{TRACEBACK}torch.OutOfMemoryError: CUDA out".split
     [
         [OF_A_SMALL_TEXT, *curve(20_000)],
         [OF_A_SMALL_TEXT, *(re.sub("loss=[^,]*", "loss=nan", line) for line in curve(20_000))],
-        [line.replace("24800", "3600") for line in OOM],
+        [line.replace("24800", "3600") for line in WITHOUT_MEMORY],
     ],
 )
 @pytest.mark.parametrize("rate", ["0.0005", "0.0007", "0.002"])

@@ -5,12 +5,6 @@ import torch
 from torch import Tensor
 
 from fairseq_aiayn import training
-from fairseq_aiayn.training import (
-    projected_smoothed_nll,
-    reference_projected_smoothed_nll,
-    reference_smoothed_nll,
-    smoothed_nll,
-)
 
 PAD, V, N, D_MODEL = 1, 23, 14, 8
 
@@ -26,7 +20,7 @@ def test_fast_loss_equals_the_defined_one(epsilon: float) -> None:
     real = target.ne(PAD)
     nll = torch.nn.functional.nll_loss(log_p[real], target[real], reduction="sum")
     losses, gradients = [], []
-    for loss_of in (smoothed_nll, reference_smoothed_nll):
+    for loss_of in (training.smoothed_nll, training.reference_smoothed_nll):
         sums = loss_of(log_p, target, epsilon, PAD)
         torch.testing.assert_close(sums, loss_of(log_p[real], target[real], epsilon, PAD))
         torch.testing.assert_close(sums[1], nll)
@@ -66,9 +60,9 @@ def test_chunks_equal_the_reference(monkeypatch, budget, largest):
     chunks, softmax = [], training.softmax
     monkeypatch.setattr(training, "softmax", lambda p: (chunks.append(len(p)), softmax(p))[1])
     x, E, target = tensors()
-    loss, nll = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
+    loss, nll = training.projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
     assert sum(chunks) == N - 3 and max(chunks) == largest
-    expected = reference_projected_smoothed_nll(x, E, target, 0.1, PAD)
+    expected = training.reference_projected_smoothed_nll(x, E, target, 0.1, PAD)
     torch.testing.assert_close((loss, nll), expected)
     torch.testing.assert_close(gradients(loss, x, E), gradients(expected[0], x, E))
 
@@ -76,7 +70,7 @@ def test_chunks_equal_the_reference(monkeypatch, budget, largest):
 def test_only_the_first_derivative_exists():
     """Breaks if a second derivative silently lacks what the gradient's own terms contribute."""
     x, E, target = tensors()
-    loss, _ = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
+    loss, _ = training.projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
     (gradient,) = torch.autograd.grad(loss.square(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.square().sum().backward()
@@ -87,7 +81,9 @@ def test_certain_and_impossible_classes_give_finite_numbers():
     x = torch.tensor([[300.0, 0.0]], requires_grad=True)
     E = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
     for target, nll in ((2, 0.0), (3, 600.0)):
-        sums = projected_smoothed_nll(x, E, torch.tensor([target]), 0.0, PAD, torch.float32)
+        sums = training.projected_smoothed_nll(
+            x, E, torch.tensor([target]), 0.0, PAD, torch.float32
+        )
         assert [part.item() for part in sums] == [nll, nll]
         assert all(gradient.isfinite().all() for gradient in gradients(sums[0], x, E))
 
@@ -95,9 +91,9 @@ def test_certain_and_impossible_classes_give_finite_numbers():
 def test_bfloat16_products_keep_the_loss_and_the_type_of_gradients():
     """Breaks if sums over chunks, or the softmax, are computed in bfloat16."""
     x, E, target = tensors(torch.float32)
-    loss, _ = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.bfloat16)
+    loss, _ = training.projected_smoothed_nll(x, E, target, 0.1, PAD, torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):
-        expected, _ = reference_projected_smoothed_nll(x, E, target, 0.1, PAD)
+        expected, _ = training.reference_projected_smoothed_nll(x, E, target, 0.1, PAD)
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0.0)
     ours, references = gradients(loss, x, E), gradients(expected, x, E)
@@ -107,7 +103,9 @@ def test_bfloat16_products_keep_the_loss_and_the_type_of_gradients():
 def test_a_batch_of_padding_costs_nothing():
     """fairseq's dummy batches may contain only padding. Breaks with NaN or an error."""
     x, E, _ = tensors()
-    loss, nll = projected_smoothed_nll(x, E, torch.full((N,), PAD), 0.1, PAD, torch.float64)
+    loss, nll = training.projected_smoothed_nll(
+        x, E, torch.full((N,), PAD), 0.1, PAD, torch.float64
+    )
     assert (loss.item(), nll.item()) == (0.0, 0.0)
     assert all(gradient.eq(0).all() for gradient in gradients(loss, x, E))
 
@@ -117,4 +115,4 @@ def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch):
     monkeypatch.setattr(training, "minus_targets", lambda *arguments: pytest.fail("computed"))
     x, E, target = tensors()
     with torch.no_grad():
-        projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
+        training.projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
