@@ -110,26 +110,22 @@ def prepared(folder: Path) -> Path:
     return folder / "bin"
 
 
-def run(monkeypatch, data: Path, work: Path) -> dict:
+@pytest.mark.needs_repairs
+def test_all_parts_are_measured(tmp_path, monkeypatch, capsys):
+    """With the shortest turns, and workers as forks."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(sys, "executable", str(fork_server.programs() / "python"))
     monkeypatch.setattr(bench, "SHORT_TRAINING", bench.SHORT_TRAINING | {"updates": 2})
     monkeypatch.setattr(workers, "FEWEST", 2)
-    monkeypatch.setattr(bench, "LENGTH", 3)
-    monkeypatch.setattr(bench, "STARTS", 2)
-    monkeypatch.setattr(bench, "FIRST_TIMES", 2)
     monkeypatch.setattr(bench, "FIRST_COMMANDS", bench.FIRST_COMMANDS[:2])
-    short = ("--row", "tiny", "--seconds", 0, "--max-tokens", 64)
-    result = work / "results" / "bench.json"
-    line = ["bench.py", "--data", data, "--work", work, "--json", result, *short]
-    monkeypatch.setattr(sys, "argv", [str(word) for word in line])
+    for name, value in {"LENGTH": 3, "STARTS": 2, "FIRST_TIMES": 2}.items():
+        monkeypatch.setattr(bench, name, value)
+    result, data = tmp_path / "results" / "bench.json", prepared(tmp_path)
+    line = ["bench.py", "--data", data, "--work", tmp_path / "work", "--json", result]
+    line += ["--row", "tiny", "--seconds", 0, "--max-tokens", 64]
+    monkeypatch.setattr(sys, "argv", [*map(str, line)])
     bench.main()
-    return json.loads(result.read_text())
-
-
-@pytest.mark.needs_repairs
-def test_all_parts_are_measured(tmp_path, monkeypatch, capsys):
-    found = run(monkeypatch, prepared(tmp_path), tmp_path / "work")
+    found = json.loads(result.read_text())
     assert {"machine", "packages", "commit", "load_average", "written"} < found.keys()
     assert str(tmp_path) not in json.dumps(found)
     names = ["stock float32", "ours float32", "ours bfloat16", "CTranslate2 float32"]

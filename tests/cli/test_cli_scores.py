@@ -275,13 +275,12 @@ def test_output_of_fairseq_generate_is_refused_with_the_command_that_extracts_it
     parts = ("S-{}\ta b", "T-{}\tJa .", "H-{}\t-0.1\tJa .", "D-{}\t-0.1\tJa.", "P-{}\t-0.1 -0.1")
     log = [part.format(number) for number in (1, 0) for part in parts]
     head = ["2026-01-01 | INFO | fairseq_cli.generate | x"] * 9  # longer than the other side
-    Path("raw it").write_text(
-        "\n".join([*head, *log, "Generate test with beam=4: BLEU4 = 1.0", ""])
-    )
+    last = "Generate test with beam=4: BLEU4 = 1.0\n"
+    Path("raw it").write_text("\n".join([*head, *log, last]))
     Path("grepped").write_text("".join(f"{line}\n" for line in log if line.startswith("H")))
     second = [f"D-{number}\t-0.2\tNein." for number in (1, 0)]
     Path("nbest").write_text("\n".join([*log, *second, ""]))
-    Path("quiet").write_text("Generate test with beam=4: BLEU4 = 1.0\n")
+    Path("quiet").write_text(last)
     assert "expected sentences, got what" in refused(*COMMAND, "--hypothesis", "quiet")
     for option, name, text in (
         ("--hypothesis", "raw it", "Ja."),

@@ -404,7 +404,6 @@ def test_the_counts_are_a_table():
     ]
 
 
-PAIRS = 70
 SYLLABLES = ["ba", "lo", "ti", "grü", "ßen", "s", "x", "ck", "œu", "&amp;", "€", "\U0001f600"]
 ODD = ["unsn  ßß grüßt\u2028\u00a0x", "", "balo  tigrü", "\u200b", "lolo"]
 
@@ -412,7 +411,7 @@ ODD = ["unsn  ßß grüßt\u2028\u00a0x", "", "balo  tigrü", "\u200b", "lolo"]
 def sentences(language: str) -> list[str]:
     chance = random.Random(language)
     words = ["".join(chance.choices(SYLLABLES, k=chance.randint(1, 4))) for _ in range(40)]
-    return [" ".join(chance.choices(words, k=chance.randint(1, 9))) for _ in range(PAIRS)]
+    return [" ".join(chance.choices(words, k=chance.randint(1, 9))) for _ in range(70)]
 
 
 SIDES = [sentences("en"), sentences("de")]
@@ -425,13 +424,6 @@ def files(tmp_path):
     for path, lines in zip(paths, SIDES, strict=True):
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return paths
-
-
-@pytest.fixture
-def codes(tmp_path):
-    with (tmp_path / "codes").open("w", encoding="utf-8") as output:
-        learn_bpe(io.StringIO("\n".join(LINES)), output, 60)
-    return tmp_path / "codes"
 
 
 @pytest.mark.parametrize(
@@ -473,8 +465,10 @@ def test_the_sample_is_every_kth_pair(files, capsys, size, step):
 
 
 @pytest.mark.parametrize("read", [byte_pairs, sentence_pieces])
-def test_the_script_learns_and_cuts_lines(read, codes, files, tmp_path, filtered, monkeypatch):
-    model = tmp_path / "model"
+def test_the_script_learns_and_cuts_lines(read, files, tmp_path, filtered, monkeypatch):
+    codes, model = tmp_path / "codes", tmp_path / "model"
+    with codes.open("w", encoding="utf-8") as output:
+        learn_bpe(io.StringIO("\n".join(LINES)), output, 60)
     options = ("--vocabulary", "60", "--sample", "35", "--output", str(model))
     filtered(subwords, "", "learn", "--text", *map(str, files), *options)
     assert model.read_bytes() == learn(sample(files, 35), 60)

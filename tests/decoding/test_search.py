@@ -37,11 +37,7 @@ LONGEST = 16  # lengths with a distribution of their own
 
 class TableModels:
     """A table of next-token probabilities for each sentence, indexed by the length so far and the
-    last token; yields log P of `part` rows at a time.
-
-    Like the state of a real decoder, it tracks its own history of tokens in follow and
-    keep_sentences.
-    """
+    last token; yields log P of `part` rows at a time, and has its history, as a real decoder."""
 
     def __init__(self, B: int, V: int, end: int, seed: int, sharpness: float, part: int):
         torch.manual_seed(seed)
@@ -128,9 +124,8 @@ def test_any_search_equals_the_plain_search(data: st.DataObject) -> None:
             y = h.tokens.tolist()
             log_p = models.tables[b, torch.arange(len(y)), [END, *y[:-1]], y]
             torch.testing.assert_close(h.token_log_p, log_p)
-            assert h.score == pytest.approx(
-                float(log_p.sum()) / ((5 + len(y)) / 6) ** alpha, rel=1e-5
-            )
+            penalty = ((5 + len(y)) / 6) ** alpha
+            assert h.score == pytest.approx(float(log_p.sum()) / penalty, rel=1e-5)
 
 
 def test_a_prefix_may_contain_or_force_the_end() -> None:
@@ -280,9 +275,8 @@ def test_the_search_equals_the_plain_search_over_forests(seed, beam, deepest) ->
         every = [*forests(*size, ("A", "B"), ("x", "y"), deepest)]
 
         def allows(tokens: tuple[int, ...], y: int, every: list[Forest] = every) -> bool:
-            return ("" if y == TREE_SYMBOLS.end else ALPHABET[y]) in continuations(
-                read(tokens), every
-            )
+            next_token = "" if y == TREE_SYMBOLS.end else ALPHABET[y]
+            return next_token in continuations(read(tokens), every)
 
         forest_model = model.restricted(b, allows)
         expected = plain_beam_search(forest_model, TREE_SYMBOLS.end, beam, 0.3, size[1])[:beam]
