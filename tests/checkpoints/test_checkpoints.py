@@ -16,7 +16,7 @@ import omegaconf
 import pytest
 import torch
 from checkpoint_states import checkpoint, configuration, save
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from fairseq import checkpoint_utils
 from fairseq.distributed import utils
 from torch import Tensor
 
@@ -87,7 +87,7 @@ def test_references_to_values_are_resolved(tmp_path):
     "load",
     [
         read_checkpoint,
-        lambda path: load_checkpoint_to_cpu(str(path)),
+        lambda path: checkpoint_utils.load_checkpoint_to_cpu(str(path)),
         lambda path: checkpoints.average([path], path.with_name("average.pt")),
     ],
     ids=["read", "by fairseq", "average"],
@@ -141,7 +141,7 @@ def test_other_data_is_not_a_checkpoint(change, message, tmp_path):
 def test_order_is_by_update_not_by_name(tmp_path):
     """Those of epochs serve where none of updates were saved, and copies never do."""
     for epoch in (2, 9, 10):
-        save(tmp_path / f"checkpoint{epoch}.pt", checkpoint(updates=50 * epoch))
+        save(tmp_path / f"checkpoint{epoch}.pt", checkpoint(updates=epoch))
     for copy in ("checkpoint_best.pt", "checkpoint_last.pt"):
         save(tmp_path / copy, checkpoint(updates=600))
     names = [path.name for path in last_checkpoints(tmp_path, 2)]
@@ -175,7 +175,7 @@ def test_a_loaded_checkpoint_can_be_sent_to_other_processes(tmp_path, monkeypatc
     monkeypatch.setattr(utils, "_broadcast_object_slow", sent)
     monkeypatch.setattr(utils, "broadcast_tensors", lambda tensors, *_: tensors)
     path = save(tmp_path / "checkpoint.pt", checkpoint(array=numpy.arange(4)))
-    loaded = load_checkpoint_to_cpu(str(path))
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(path))
     received = utils.broadcast_object(loaded, 0, None, torch.device("cpu"))
     assert isinstance(received["cfg"], omegaconf.DictConfig)
     assert plain(received["cfg"]) == plain(loaded["cfg"])
@@ -190,7 +190,7 @@ def test_what_a_program_may_read_by_torch_load_stays_its_own(tmp_path):
     try:
         torch.serialization.clear_safe_globals()
         torch.serialization.add_safe_globals(own)
-        for load in (read_checkpoint, load_checkpoint_to_cpu):
+        for load in (read_checkpoint, checkpoint_utils.load_checkpoint_to_cpu):
             load(path)
             assert torch.serialization.get_safe_globals() == own
             with pytest.raises(pickle.UnpicklingError):
