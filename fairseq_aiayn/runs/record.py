@@ -44,7 +44,7 @@ PACKAGES = (
     *("sacrebleu", "sacremoses", "subword-nmt", "sentencepiece"),
 )
 BFLOAT16_UNITS = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}
-MODEL = re.compile(r"^model name\s*: (.*)", re.MULTILINE)  # in /proc/cpuinfo
+NAMES = {"model name": "", "cpu family": "family ", "model": "model "}  # in /proc/cpuinfo: here
 CUDA = re.compile(r"CUDA(?: UMD)? Version: *([\d.]+)")  # only in nvidia-smi's own table
 
 
@@ -144,7 +144,10 @@ def hardware() -> dict[str, Any]:
     driver and of the CUDA that it supports."""
     file = Path("/proc/cpuinfo")  # only Linux has it
     text = file.read_text(encoding="utf-8") if file.exists() else ""
-    processor = match[1] if (match := MODEL.search(text)) else platform.machine()
+    # Processors of one name differ: Zen 4 is family 25, Zen 5 family 26
+    facts = dict(re.findall(r"^([a-z ]+?)\s*: (.+)$", text.partition("\n\n")[0], re.MULTILINE))
+    found = [f"{here}{facts[name]}" for name, here in NAMES.items() if name in facts]
+    processor = ", ".join(found) or platform.machine()
     units = [unit for flag, unit in BFLOAT16_UNITS.items() if f" {flag}" in text]
     query = ["--query-gpu=name,driver_version", "--format=csv,noheader"]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
