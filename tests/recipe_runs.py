@@ -80,7 +80,6 @@ def environment(**values: str) -> dict[str, str]:
 def call(
     words: Sequence[object], directory: Path | None = None, /, **values: str
 ) -> subprocess.CompletedProcess:
-    """Run a command to its end, in a directory, with these variables in its environment."""
     return subprocess.run(
         [str(word) for word in words],
         capture_output=True,
@@ -96,19 +95,16 @@ def call(
 def finish(
     words: Sequence[object], directory: Path | None = None, **values: str
 ) -> subprocess.CompletedProcess:
-    """Run a command that must end well."""
     result = call(words, directory, **values)
     assert result.returncode == 0, result.stderr
     return result
 
 
 def script(path: Path, *arguments: object) -> subprocess.CompletedProcess:
-    """Run a script of the recipes."""
     return call([sys.executable, path, *arguments])
 
 
 def with_fork_server() -> dict[str, str]:
-    """Return variables with which fairseq's commands are run by the fork server."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return in_front(fork_server.programs(), {"PATH": path})
 
@@ -137,12 +133,10 @@ def lines_of(path: Path) -> list[str]:
 
 
 def stages_run(stderr: str) -> list[str]:
-    """List the stages that a recipe ran."""
     return re.findall(r" stage (\d+-\S+), \S+$", stderr, re.MULTILINE)
 
 
 def refusal(result: subprocess.CompletedProcess) -> str:
-    """Return the one line that a script or recipe ended with."""
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.count("\n") == 1, result.stderr
     return result.stderr.removesuffix("\n")
@@ -179,7 +173,6 @@ def start(words: list[str], errors: Path, **values: str) -> subprocess.Popen:
 
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen, errors: Path) -> None:
-    """Wait until something is so while a process runs."""
     deadline = time.monotonic() + PATIENCE
     while not ready():
         assert process.poll() is None and time.monotonic() < deadline, errors.read_text()
@@ -228,7 +221,6 @@ end
 
 
 def write_tool(path: Path, body: str) -> Path:
-    """Write a program of this name and return its directory."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/bash\n{body}")
     path.chmod(0o755)
@@ -236,7 +228,6 @@ def write_tool(path: Path, body: str) -> Path:
 
 
 def alive(group: int) -> bool:
-    """Is any process of a group left?"""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

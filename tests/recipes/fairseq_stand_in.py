@@ -50,8 +50,6 @@ def generate(flags: dict[str, str]) -> None:
     for k, line in enumerate(lines):
         if flags.get("--post-process") == "subword_nmt":
             line = f"{line} ".replace("@@ ", "").strip()
-        elif flags.get("--post-process") == "sentencepiece":
-            line = line.replace(" ", "").replace("\u2581", " ").strip()
         found.append(f"H-{k}\t-0.1\t{line}\n")
         if "--tokenizer" in flags:
             line = MosesDetokenizer(flags["--target-lang"]).detokenize(line.split())

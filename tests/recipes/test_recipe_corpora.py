@@ -1,12 +1,11 @@
 """What the demo takes from the help or from a user's text, drops and holds out."""
 
 import gzip
-import subprocess
 from pathlib import Path
 
 import prepare
 import pytest
-from recipe_runs import lines_of, refusal, script
+from faults import fault_of
 
 LANGUAGES = ("en", "de")
 
@@ -153,26 +152,11 @@ def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
             prepare.read_files(tmp_path, LANGUAGES, 40, 1000)
 
 
-def prepare_own(directory: Path) -> subprocess.CompletedProcess:
-    options = ("--corpus", directory, "--source-lang", "en", "--target-lang", "de")
-    limits = ("--max-words", 9, "--held-out", 9)
-    return script(prepare.__file__, *options, *limits, "--output", directory / "out")
-
-
-def test_bad_plain_files_end_with_one_line(tmp_path):
+def test_files_without_their_other_side_are_refused(tmp_path):
+    own = tmp_path, LANGUAGES, 9, 9
     (tmp_path / "a.en").write_text("one\ntwo\n")
     missing = "must be a directory with NAME.en and NAME.de (or with .gz), of one NAME or "
-    assert refusal(prepare_own(tmp_path)).startswith(f"prepare: {tmp_path}: {missing}")
+    assert fault_of(prepare.read_files, *own).startswith(f"{tmp_path}: {missing}")
     (tmp_path / "a.de").write_text("eins\n")
     lines = f"{tmp_path}/a.de: expected as many lines as in {tmp_path}/a.en, got 1"
-    assert refusal(prepare_own(tmp_path)) == f"prepare: {lines}"
-
-
-def test_the_sets_are_written_side_by_side(tmp_path):
-    for language in LANGUAGES:
-        write(tmp_path, f"text.{language}", [f" {language}  {k}" for k in range(40)])
-    done = prepare_own(tmp_path)
-    assert done.returncode == 0, done.stderr
-    for language in LANGUAGES:
-        found = [lines_of(tmp_path / "out" / f"{name}.{language}") for name in prepare.SPLITS]
-        assert [len(lines) for lines in found] == [36, 2, 2] and found[2][1] == f"{language} 39"
+    assert fault_of(prepare.read_files, *own) == lines

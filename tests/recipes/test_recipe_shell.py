@@ -68,7 +68,6 @@ LATER = ["2-copy", "3-count", "4-last", "5-table"]
 
 @pytest.fixture
 def sample(tmp_path) -> list[str | Path]:
-    """The command of the sample recipe."""
     (tmp_path / "input").write_text("1\n")
     script = write_tool(tmp_path / "sample", SAMPLE.replace("#!", "", 1)) / "sample"
     return [script, "--exp", tmp_path / "exp"]
@@ -247,7 +246,6 @@ def test_a_signal_stops_the_children_and_leaves_no_marker(sample, tmp_path, numb
 
 
 def hold(lock: Path, content: str) -> subprocess.Popen:
-    """Hold a lock, with this in it, until the process is killed."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.write_text(content)
     words = ["flock", lock, "sh", "-c", f"echo >{lock}.held; exec sleep 600"]
@@ -318,7 +316,6 @@ def test_python_imports_nothing_from_the_users_directory_or_a_scripts(tmp_path):
 
 
 def test_only_the_active_environment_or_the_one_that_is_named_is_used(tmp_path):
-    """Breaks if what lies beside copied recipes runs, whoever put it there."""
     words = [shutil.copytree(RECIPES, tmp_path / "recipes") / "multi30k/run.sh", "--dry_run"]
     for name in (".venv", "fairseq_aiayn", "mine"):
         (tmp_path / name).mkdir()
@@ -380,7 +377,6 @@ def served():
 
 @pytest.fixture
 def fetch(tmp_path):
-    """Return a function that downloads a URL with this checksum to EXP/file."""
     body = f"""
 . {RECIPES}/lib.sh
 # Options
