@@ -9,7 +9,6 @@ import html
 import io
 import json
 import random
-import re
 import socket
 import tarfile
 from collections.abc import Iterable
@@ -38,40 +37,46 @@ def invented_pairs(count: int, seed: int) -> Pair:
     return source, target
 
 
+def make_corpus(recipe: Path, directory: Path, target_lang: str, training: int, *same: str) -> Path:
+    """Build a mirror for a recipe, of `training` invented pairs a text, 20 to develop on and 12 to
+    test with; every text has the `same` lines before them on both sides."""
+    content = tomllib.loads((recipe / "corpus.toml").read_text(encoding="utf-8"))
+    sizes = {text["name"]: training for text in content["train"]}
+    sizes |= {content["valid"]["name"]: 20, content["test"]["name"]: 12}
+    pairs = {}
+    for seed, (name, size) in enumerate(sizes.items(), start=1):
+        source, target = invented_pairs(size, seed)
+        pairs[name] = [*same, *source], [*same, *target]
+    return build_mirror(recipe / "corpus.toml", directory, pairs, "en", target_lang)
+
+
 def build_mirror(
     manifest_path: Path, directory: Path, pairs: dict[str, Pair], source_lang: str, target_lang: str
 ) -> Path:
-    """Write a miniature of every file that a corpus.toml downloads for two languages.
-
-    `pairs` has the source and target lines of each text by its name. Returns the path of a
-    corpus.toml in `directory` with the checksums, sizes and numbers of sentences of the miniatures
-    and addresses that nobody answers.
-    """
+    """Write a miniature of every file that a corpus.toml downloads, with the pairs of each text by
+    its name. Returns the corpus.toml beside them, with their checksums, and addresses that nobody
+    answers."""
     content = tomllib.loads(manifest_path.read_text(encoding="utf-8"))
-    texts = [*content["train"], content["valid"], content["test"]]
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir()
     files: dict[str, dict[str, bytes]] = {}  # file, member (or "") and what is in it
-    for text in texts:
+    for text in (*content["train"], content["valid"], content["test"]):
         pair = pairs[text["name"]]
         if "sentences" in text:
             text["sentences"] = len(pair[0])
         for side, language, lines in zip(("src", "ref"), (source_lang, target_lang), pair):
-            file = _fill(text["file"], side, language)
-            member = _fill(text.get("member", ""), side, language)
+            file, member = (
+                text.get(key, "").replace("{side}", side).replace("{language}", language)
+                for key in ("file", "member")
+            )
             files.setdefault(file, {})[member] = _packed(member or file, lines)
-            if member:
-                # Earlier in the archive, so that a reader must choose by name.
-                decoy = _fill(re.sub("(de|fr)(-?en)", r"cs\2", text["member"]), side, "cs")
-                files[file] = {decoy: _packed(decoy, ["decoy"])} | files[file]
     for file, members in files.items():
-        (directory / file).write_bytes(members[""] if "" in members else _archive(file, members))
+        if "" in members:
+            (directory / file).write_bytes(members[""])
+        else:
+            _archive(directory / file, members)
     path = directory / "corpus.toml"
     path.write_text("\n".join(_manifest_lines(content, directory, files)), encoding="utf-8")
     return path
-
-
-def _fill(template: str, side: str, language: str) -> str:
-    return template.replace("{side}", side).replace("{language}", language)
 
 
 def _packed(name: str, lines: list[str]) -> bytes:
@@ -81,7 +86,6 @@ def _packed(name: str, lines: list[str]) -> bytes:
 
 
 def _sgml(name: str, lines: list[str]) -> str:
-    """Mark up sentences as WMT's files do."""
     kind = "srcset" if "-src." in name else "refset"
     marked = "".join(
         f'<seg id="{k}">{html.escape(line, quote=False)}</seg>\n'
@@ -91,21 +95,12 @@ def _sgml(name: str, lines: list[str]) -> str:
     return f'<{kind} setid="invented" srclang="any">\n{document}\n</doc>\n</{kind}>\n'
 
 
-def _archive(file: str, members: dict[str, bytes]) -> bytes:
-    """Return a tar, in gzip unless it is called .tar; the same bytes at any time."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for folder in dict.fromkeys(name.rpartition("/")[0] for name in members):
-            if folder:
-                entry = tarfile.TarInfo(folder)
-                entry.type = tarfile.DIRTYPE
-                archive.addfile(entry)
+def _archive(path: Path, members: dict[str, bytes]) -> None:
+    with tarfile.open(path, "w" if path.suffix == ".tar" else "w:gz") as archive:
         for name, content in members.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
-    content = packed.getvalue()
-    return content if file.endswith(".tar") else gzip.compress(content, mtime=0)
 
 
 def _manifest_lines(content: dict, directory: Path, files: Iterable[str]) -> Iterable[str]:

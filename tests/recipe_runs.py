@@ -8,22 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import fork_server
-import mirrors
 from patience import PATIENCE
 
-from fairseq_aiayn.corpus.manifest import tomllib
-
 RECIPES = Path(__file__).parents[1] / "recipes"
-# What a recipe needs to be told of so small a corpus.
-SMALL = {
-    "wmt14_en_de": ["--vocabulary", "200"],
-    "wmt14_en_fr": ["--vocabulary", "200"],
-    "multi30k": ["--bpe_codes", "100"],
-}
 # The smallest row with one layer a stack, trained for six updates.
 SHORT = (
     *("--row", "tiny", "--max_update", "6", "--interval", "2", "--average", "2"),
@@ -31,38 +21,10 @@ SHORT = (
 )
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """Miniatures of all files that a recipe downloads, and the manifest that describes them."""
-
-    recipe: str
-    target_lang: str
-    mirror: Path  # directory of the files
-    manifest: Path
-
-
-def make_corpus(recipe: str, mirror: Path, target_lang: str, training: int, *same: str) -> Corpus:
-    """Make a corpus of `training` invented pairs a text, 20 to develop on and 12 to test with;
-    every text has the `same` lines before them on both sides."""
-    manifest = RECIPES / recipe / "corpus.toml"
-    content = tomllib.loads(manifest.read_text())
-    sizes = {text["name"]: training for text in content["train"]}
-    sizes |= {content["valid"]["name"]: 20, content["test"]["name"]: 12}
-    pairs = {}
-    for seed, (name, size) in enumerate(sizes.items(), start=1):
-        source, target = mirrors.invented_pairs(size, seed)
-        pairs[name] = [*same, *source], [*same, *target]
-    path = mirrors.build_mirror(manifest, mirror, pairs, "en", target_lang)
-    return Corpus(recipe, target_lang, mirror, path)
-
-
-def mirrored(corpus: Corpus, exp: Path, *options: str | Path) -> list[str]:
-    """Return the command of the corpus's recipe that takes the files from the mirror."""
-    words = [
-        *(RECIPES / corpus.recipe / "run.sh", "--exp", exp, "--manifest", corpus.manifest),
-        *("--mirror", corpus.mirror, "--target_lang", corpus.target_lang, *SMALL[corpus.recipe]),
-        *("--workers", "1", "--device", "cpu", *options),
-    ]
+def mirrored(recipe: str, manifest: Path, *options: str | Path) -> list[str]:
+    """Return the command of a recipe that takes its files from where the manifest is."""
+    places = ("--manifest", manifest, "--mirror", manifest.parent)
+    words = [RECIPES / recipe / "run.sh", *places, "--workers", "1", "--device", "cpu", *options]
     return [str(word) for word in words]
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 import treebanks
 from fairseq_stand_in import with_stand_ins
-from mirrors import invented_pairs
+from mirrors import invented_pairs, make_corpus
 from recipe_runs import (
     RECIPES,
     SHORT,
@@ -21,7 +21,6 @@ from recipe_runs import (
     finish,
     kill_session,
     lines_of,
-    make_corpus,
     mirrored,
     stages_run,
     start,
@@ -76,8 +75,9 @@ def weights(exp: Path) -> dict[str, torch.Tensor]:
 def german(tmp_path_factory):
     """EXP of a whole run, and the command."""
     directory = tmp_path_factory.mktemp("german")
-    mirror = make_corpus("wmt14_en_de", directory / "mirror", "de", 300)
-    words = mirrored(mirror, directory / "exp", *SHORT)
+    manifest = make_corpus(RECIPES / "wmt14_en_de", directory / "mirror", "de", 300)
+    words = mirrored("wmt14_en_de", manifest, "--vocabulary", "200", *SHORT)
+    words += ["--exp", str(directory / "exp")]
     assert stages_run(finish(words).stderr) == TEXT + MODEL
     yield directory / "exp", words
     shutil.rmtree(directory)
@@ -196,8 +196,8 @@ SAME = "Il a dit\u00a0: « Straße-NAME\u2019s » & «\u00adoui\u00ad» … 12.5
 @pytest.mark.parametrize(
     ("recipe", "language", "options"),
     [
-        ("wmt14_en_de", "de", ()),
-        ("wmt14_en_fr", "fr", ()),
+        ("wmt14_en_de", "de", ("--vocabulary", "200")),
+        ("wmt14_en_fr", "fr", ("--vocabulary", "200")),
         ("multi30k", "de", ("--text", "lc.norm.tok", "--bpe_codes", "50")),
     ],
 )
@@ -205,10 +205,11 @@ def test_all_splits_go_through_the_same_steps_which_export_reads(
     tmp_path, recipe, language, options
 ):
     """Breaks if a step is left out for one split, or the note beside the binaries says another."""
-    corpus = make_corpus(recipe, tmp_path / "mirror", language, 40, SAME)
+    manifest = make_corpus(RECIPES / recipe, tmp_path / "mirror", language, 40, SAME)
     tools = with_stand_ins(tmp_path / "tools")
     exp = tmp_path / "R&D"
-    finish(mirrored(corpus, exp, "--stop_stage", "4", *options), **tools)
+    words = mirrored(recipe, manifest, "--exp", exp, "--stop_stage", "4", *options)
+    finish(words, **tools)
     for side in ("en", language):
         steps = set()
         for split in ("train", "valid", "test"):
@@ -321,11 +322,11 @@ def test_lists_that_share_a_file_are_refused(trees, tmp_path):
 
 
 def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path):
-    corpus = make_corpus("multi30k", tmp_path / "mirror", "de", 30)
+    manifest = make_corpus(RECIPES / "multi30k", tmp_path / "mirror", "de", 30)
     tools = with_stand_ins(tmp_path / "tools") | {"STAND_IN_FAILS": "aiayn_a_h1"}
     words = [RECIPES / "table3/run.sh", "--corpus", "multi30k", "--rows", "a_h1 base", "--exp"]
-    words += [tmp_path / "exp", "--mirror", corpus.mirror, "--max_update", "6", "--"]
-    words += ["--manifest", corpus.manifest, "--bpe_codes", "100", "--device", "cpu"]
+    words += [tmp_path / "exp", "--mirror", manifest.parent, "--max_update", "6", "--"]
+    words += ["--manifest", manifest, "--bpe_codes", "100", "--device", "cpu"]
     result = call(words, **tools)
     assert result.returncode == 1 and "not finished: aiayn-a_h1-1" in result.stderr
     table = (tmp_path / "exp/table3.md").read_text()
@@ -341,8 +342,9 @@ def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path):
 
 
 def test_a_node_may_come_before_node_0(tmp_path):
-    corpus, exp = make_corpus("multi30k", tmp_path / "mirror", "de", 30), tmp_path / "exp"
-    words = mirrored(corpus, exp, "--nodes", "2", "--master", "a:1", "--row", "tiny")
+    manifest = make_corpus(RECIPES / "multi30k", tmp_path / "mirror", "de", 30)
+    words = mirrored("multi30k", manifest, "--nodes", "2", "--master", "a:1", "--row", "tiny")
+    words += ["--exp", str(tmp_path / "exp")]
     errors = tmp_path / "errors"
     other = start([*words, "--node_rank", "1"], errors)
     try:
