@@ -31,7 +31,6 @@ TRAINING = "-s en -t de --cpu --num-workers 0 --max-tokens 999 --max-update 2 --
 
 
 def parsed(data: str, arch: str, **choice: str) -> Namespace:
-    """Return the options of fairseq-train."""
     chosen = DEFAULTS | {f"--{kind.replace('_', '-')}": name for kind, name in choice.items()}
     needed = " ".join(NEEDED.get(name, "") for name in choice.values())
     words = f"{data} --arch {arch} {SIZES} {TRAINING} --encoder-layers 1"

@@ -67,7 +67,6 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def installed(*arguments: str | Path) -> list[str]:
-    """The command line of a tool that was installed beside this Python."""
     tool, *rest = map(str, arguments)
     return [str(Path(sys.executable).parent / tool), *rest]
 

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.needs_repairs
 
 @pytest.fixture
 def hydra(run, data_bin, tmp_path, monkeypatch):
-    """Return a function that trains with the page's file, on a CPU and with other options."""
     page = (ROOT / "docs" / "distributed.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "base.yaml").write_text(text)

@@ -2,12 +2,11 @@
 
 import json
 import re
-import sys
 from itertools import product
 
 import pytest
 from fairseq import options
-from fairseq_cli import generate, preprocess
+from fairseq_cli import preprocess
 from fairseq_commands import PLUGIN, SMALL
 
 from fairseq_aiayn.corpus.subwords import fairseq_dictionary, learn, sentence_pieces
@@ -84,16 +83,20 @@ def test_the_log_of_a_training_has_the_f1_of_greedy_parses(training, data, aiayn
         assert logged[updates] == round(f1, 2) and f1 > 0
 
 
-def test_the_command_parses_what_it_has_learned_in_order(training, data, aiayn, give):
+def test_the_command_parses_what_it_has_learned_in_order(training, data, aiayn, give, tmp_path):
+    """With a checkpoint as with the folder that it becomes."""
     chosen = (0, -1, 30, 5)
     lines = [" ".join(SENTENCES[number]) for number in chosen]
     lines[2:2] = ["", "  "]
     expected = [write_tree(TREES[number]) for number in chosen]
     expected[2:2] = ["", ""]
-    given = ("--checkpoint", training[-1], "--data-bin", data, "--cpu", "--beam", "4")
-    for more in ((), ("--tokenized",), ("--constrained",)):
-        status, out, _ = aiayn("parse", *given, *more, *lines)
-        assert (status, out.split("\n")) == (0, [*expected, ""])
+    checkpoint = ("--checkpoint", training[-1], "--data-bin", data)
+    assert aiayn("export", *checkpoint, "--output", tmp_path / "folder")[0] == 0
+    for model in (("--model", tmp_path / "folder"), checkpoint):
+        given = (*model, "--cpu", "--beam", "4")
+        for more in ((), ("--tokenized",), ("--constrained",)):
+            status, out, _ = aiayn("parse", *given, *more, *lines)
+            assert (status, out.split("\n")) == (0, [*expected, ""])
     give("\n".join(lines))
     assert aiayn("parse", *given, "--batch-tokens", 9)[1].split("\n") == [*expected, ""]
     symbols = aiayn("parse", *given, "--linearised", lines[0])[1].split()
@@ -101,23 +104,3 @@ def test_the_command_parses_what_it_has_learned_in_order(training, data, aiayn, 
     drawn = aiayn("parse", *given, "--pretty", lines[0])[1].split("\n")
     assert drawn[0].strip() == "TOP" and drawn[-3].split() == lines[0].split()
     assert drawn[-2:] == ["", ""], "an empty line between trees"
-
-
-@pytest.mark.parametrize("constrained", [(), ("--constrained",)])
-def test_a_folder_parses_alike(training, data, tmp_path, monkeypatch, constrained, aiayn, capsys):
-    """As fairseq-generate, and as the command with the checkpoint."""
-    for path in training[1:]:
-        folder = tmp_path / path.stem
-        export = ("--checkpoint", path, "--data-bin", data, "--output", folder)
-        assert aiayn("export", *export)[0] == 0
-        words = (data / "held_out" / "valid.words").read_text().splitlines()
-        given = ("--cpu", "--beam", "3", "--tokenized", "--linearised", *constrained, *words)
-        status, out, _ = aiayn("parse", "--model", folder, *given)
-        assert status == 0
-        assert aiayn("parse", "--checkpoint", path, "--data-bin", data, *given)[1] == out
-        command = ["generate", data, *PLUGIN, "--task", "aiayn_parsing", "--cpu", "--path", path]
-        command += ["--max-tokens", "512", "--num-workers", "0", "--gen-subset", "valid"]
-        monkeypatch.setattr(sys, "argv", [*map(str, command), "--beam", "3", *constrained])
-        generate.cli_main()
-        generated = re.findall(r"(?m)^H-\d+\t[^\t]+\t(.*)$", capsys.readouterr().out)
-        assert sorted(out.splitlines()) == sorted(generated)

@@ -15,7 +15,6 @@ UPDATES = 400
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, run: Run, data_bin: Path) -> Path:
-    """A directory with the log of a training, its checkpoints, their average and a model folder."""
     folder = tmp_path_factory.mktemp("trained")
     done = run(
         *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", folder / "checkpoints"),

@@ -50,7 +50,6 @@ if __name__ == "__main__":
 
 
 def processes(count: int, program: list[str], *arguments: str | Path) -> list[str | Path]:
-    """Return the command that trains with so many processes."""
     return [
         *("torchrun", "--standalone", "--nproc-per-node", str(count), "--no-python", *program),
         *(*arguments, "--distributed-world-size", str(count), "--distributed-rank", "-1"),
@@ -61,7 +60,6 @@ def processes(count: int, program: list[str], *arguments: str | Path) -> list[st
 
 @pytest.fixture(scope="module")
 def two(run: Run, data_bin: Path, tmp_path_factory) -> Path:
-    """The directory of checkpoints of an undisturbed training with two processes."""
     directory = tmp_path_factory.mktemp("two")
     arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", directory]
     done = run(*processes(2, command("fairseq-train"), *arguments))
@@ -71,7 +69,6 @@ def two(run: Run, data_bin: Path, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def script(tmp_path: Path) -> list[str]:
-    """The program that gets a signal."""
     (tmp_path / "train.py").write_text(SIGNALLED)
     return command("python", tmp_path / "train.py")
 
@@ -99,7 +96,6 @@ def test_what_two_processes_wrote_can_be_used(run: Run, data_bin, two, tmp_path)
 
 
 def test_processes_of_other_options_are_refused(run: Run, data_bin, tmp_path):
-    """Breaks if they train on together, each with its own rate, and the first one's are saved."""
     program = ["bash", "-c", 'exec "$@" --lr-factor "$((RANK + 1))"', "bash"]
     arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path]
     done = run(*processes(2, [*program, *command("fairseq-train")], *arguments), fails=True)

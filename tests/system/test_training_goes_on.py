@@ -22,7 +22,6 @@ OPTIONS += ["--no-epoch-checkpoints", "--save-interval", "1000", "--log-interval
 
 @pytest.fixture
 def trains(tmp_path, data_bin):
-    """Return a function that runs a recipe with fairseq-train, which kills itself."""
     script = write_tool(tmp_path / "sample" / "run.sh", TRAINING_SAMPLE) / "run.sh"
     (tmp_path / "killed.py").write_text(SIGNALLED)
     killed = f'{fork_server.programs() / "python"} {tmp_path / "killed.py"} "$@"'
@@ -43,7 +42,6 @@ def trains(tmp_path, data_bin):
 
 
 def done(exp: Path) -> dict[str, torch.Tensor]:
-    """Return the parameters of a training that has done all its updates."""
     return parameters(exp / "aiayn-tiny-1" / "checkpoints", 12)
 
 

@@ -57,7 +57,6 @@ x | epoch 001 | valid on 'valid' subset | loss 9 | ppl 9 | num_updates 3
 
 
 def said_of(run: Evidence, lines: Evidence) -> set[str]:
-    """All that is said to be typed of a training, of other ones, of their searches and texts."""
     others = [replace(run, options={**run.options, **changed}) for changed in DIFFERENT]
     others += [replace(run, search=search, averaged=1, signature="x") for search in SEARCHES]
     others += [replace(others[10], types=types, missing=3) for types in ([9, 7], [9])]
@@ -69,7 +68,6 @@ def said_of(run: Evidence, lines: Evidence) -> set[str]:
 
 
 def shell(line: str, folder: Path) -> None:
-    """Type a line as a user does."""
     own = environment() | {"PATH": f"{fork_server.programs()}:{os.environ['PATH']}"}
     how = {"capture_output": True, "text": True, "timeout": PATIENCE, "env": own}
     done = subprocess.run(["bash", "-euc", line], check=False, cwd=folder, **how)
@@ -77,7 +75,6 @@ def shell(line: str, folder: Path) -> None:
 
 
 def typed(change: str) -> str:
-    """The options that a change adds."""
     return change.partition("without ")[0].rstrip(", ").removeprefix(SEARCH)
 
 

@@ -1,16 +1,155 @@
-"""The HTML page of attention in a browser: its drawings, its controls, hostile words."""
+"""HTML pages in headless Chromium, of `aiayn compare` and of attention with its controls: they need
+no other file, fit the window, and show hostile words as text."""
 
+import io
+import os
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 import torch
+from patience import PATIENCE
+from PIL import Image
+from run_directories import MADE, inner, train_log, valid, write_run
 
 from fairseq_aiayn.attention_maps.page import attention_page, view_of
 from fairseq_aiayn.attention_maps.weights import AttentionMap, merge_words, select
+from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.console import one_line
 
-pytest_plugins = ["browser"]
+HEIGHT = 800  # pixels of the window; a page may be longer
+
+
+class OpenPage:
+    """One HTML file in a tab of its own; `tab` is playwright's Page."""
+
+    def __init__(self, context, path: Path, fragment: str) -> None:
+        self.complaints: list[str] = []  # also of whatever was asked for besides the file
+        self.address = path.resolve().as_uri()
+        self.tab = context.new_page()
+        self.tab.set_default_timeout(1000 * PATIENCE)  # milliseconds
+        self.tab.on("console", self._note_message)
+        self.tab.on("pageerror", lambda error: self.complaints.append(f"page: {error}"))
+        self.tab.on("request", self._note_request)
+        self.tab.goto(self.address + fragment)
+
+    def _note_message(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console: {message.text}")
+
+    def _note_request(self, request) -> None:
+        if request.url.split("#")[0] != self.address:
+            self.complaints.append(f"request: {request.url}")
+
+    def assert_quiet(self) -> None:
+        """Nothing went wrong on the page, and nothing but the file was asked for."""
+        assert self.complaints == []
+
+    def assert_fits(self) -> None:
+        needed, there = self.tab.evaluate(
+            "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert needed <= there, f"the page needs {needed} px, the window has {there}"
+
+    def colours(self) -> int:
+        """Count the colours of the whole page; a blank one has 1."""
+        png = self.tab.screenshot(full_page=True, animations="disabled")
+        picture = Image.open(io.BytesIO(png)).convert("RGB")
+        return len(picture.getcolors(maxcolors=picture.width * picture.height))
+
+
+@pytest.fixture(scope="module")
+def _browser() -> Iterator:
+    """One browser for a module; skips where Debian's chromium or playwright is not installed."""
+    reason = "pages are tested with playwright, which is not installed"
+    playwright = pytest.importorskip("playwright.sync_api", reason=reason)
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("pages are tested in Debian's chromium, which is not on the PATH")
+    # Chromium's sandbox refuses to run as root, which containers are
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(_browser, tmp_path: Path) -> Iterator[Callable[..., OpenPage]]:
+    """Return a function that opens HTML text in a window of a fresh profile without network."""
+
+    def show_text(text, width=1200, scheme="light", fragment=""):
+        path = tmp_path / f"page-{len(_browser.contexts)}.html"
+        path.write_text(text, encoding="utf-8")
+        context = _browser.new_context(
+            viewport={"width": width, "height": HEIGHT},
+            color_scheme=scheme,
+            reduced_motion="reduce",
+            offline=True,
+        )
+        return OpenPage(context, path, fragment)
+
+    yield show_text
+    for context in _browser.contexts:
+        context.close()
+
+
+MARKUP = "<script>document.title='mine'</script> <img src=x onerror=alert(1)> &amp; \u05d0 e\u0301"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("report")
+    curves = [inner(10 * k, 9.0 / k, 60) for k in range(1, 9)] + [valid(80, 1.1)]
+    log = "\n".join([*curves, train_log(100_000)])
+    runs = []
+    for name, system, line in (("ours", "aiayn", "source"), (MARKUP, "stock", MARKUP)):
+        made = MADE | {"name": name, "system": system, "commands": {"train": f"x '{MARKUP}'"}}
+        texts = {"hypothesis.txt": f"{line}\n" * 4, "train.log": log}
+        runs.append(str(write_run(folder / system, made, **texts)))
+    assert main(["compare", *runs, "--output", str(folder)]) == 0
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1200])
+def test_the_page_is_quiet_and_fits(show, report, width, scheme):
+    opened = show(report, width=width, scheme=scheme)
+    opened.assert_quiet()
+    opened.assert_fits()
+    assert opened.colours() > 20, "curves, text and lines on a ground"
+
+
+def test_what_a_run_wrote_is_text_and_links_lead_to_their_sections(show, report):
+    opened = show(report)
+    opened.assert_quiet()
+    assert opened.tab.locator("main script, main img").count() == 0
+    assert opened.tab.title() == f"ours · {MARKUP}"
+    assert MARKUP in opened.tab.locator("dd").all_inner_texts()
+    links = opened.tab.locator("nav a")
+    assert links.count() >= 6
+    for link in links.all():
+        target = opened.tab.locator(link.get_attribute("href"))
+        assert target.locator("h2").inner_text() == link.inner_text()
+    figures = opened.tab.locator("#learning-curves details table")
+    assert not figures.is_visible()
+    opened.tab.locator("#learning-curves summary").focus()
+    opened.tab.keyboard.press("Enter")
+    assert figures.is_visible() and "\t1.10\t" in figures.inner_text()
+
+
+def test_no_column_is_cut_off_on_paper(show, report):
+    opened = show(report, width=718)  # A4 without its margins
+    opened.tab.emulate_media(media="print")
+    opened.assert_fits()
+    tables = opened.tab.locator("table:visible")
+    assert tables.count() > 3
+    for table in tables.all():
+        box = table.bounding_box()
+        assert box["x"] + box["width"] <= 718
+
 
 LAYERS, HEADS = 3, 4
 SOURCE = ("the", "re@@", "cip@@", "es", "we", "lo@@", "ve", "</s>")
@@ -71,7 +210,6 @@ def visible(one: AttentionMap, layer: int, heads: Sequence[int], **only: int) ->
 
 
 def choose(page, group: str, text: str) -> None:
-    """Click a choice of a group of controls."""
     page.tab.locator(f"#{group} label", has_text=re.compile(f"^{text}$")).click()
 
 
