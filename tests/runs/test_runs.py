@@ -31,14 +31,13 @@ from fairseq_aiayn.runs import progress
 from fairseq_aiayn.runs import record as recording
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.logs import curves_of, last_perplexity, read_log, training_of
-from fairseq_aiayn.runs.record import Settings, read_settings
+from fairseq_aiayn.runs.record import read_settings
 from fairseq_aiayn.runs.run import ScoredRun, read_run
 from fairseq_aiayn.runs.seeds import over_seeds
 
 
 @pytest.fixture
 def log(tmp_path):
-    """Return a function that writes a train.log and reads it."""
     return lambda *lines: read_log(write_log(tmp_path, *lines))
 
 
@@ -51,7 +50,6 @@ def test_time_is_that_of_the_clock_where_it_runs(log):
 
 
 def test_what_a_resumed_training_did_again_counts_once(log):
-    """Breaks if updates that a kill undid stay in the curves, or their time is counted."""
     killed = [inner(10, 9.0), inner(20, 8.0), inner(30, 7.0), inner(40, 6.0), valid(40, 5.0)]
     again = [PARAMETERS, inner(20, 8.5), valid(20, 8.4), inner(30, 7.5)]
     curves = curves_of(log(*killed, *again))
@@ -81,16 +79,10 @@ def test_the_cost_is_that_of_what_was_kept(log):
     assert training.tokens_per_second == pytest.approx((100 * 900 + 51 * 600) / 62)
 
 
-@pytest.mark.parametrize(
-    ("lines", "peaks"),
-    [
-        ([], (None, None)),
-        (["peak memory: 900 MiB", "peak memory: 800 MiB, of the GPU 5000 MiB"], (900, 5000)),
-    ],
-)
-def test_the_largest_peak_of_all_starts_is_the_runs(log, lines, peaks):
-    training = training_of(log(train_log(100), *lines))
-    assert (training.peak_memory, training.peak_gpu_memory) == peaks
+def test_the_largest_peak_of_all_starts_is_the_runs(log):
+    peaks = "peak memory: 900 MiB", "peak memory: 800 MiB, of the GPU 5000 MiB"
+    training = training_of(log(train_log(100), *peaks))
+    assert (training.peak_memory, training.peak_gpu_memory) == (900, 5000)
 
 
 def test_the_last_validation_of_a_log_counts(log):
@@ -131,7 +123,6 @@ TRAIN = "fairseq-train bin --beam 4 --arch"
 
 @pytest.fixture
 def two_runs(tmp_path):
-    """Two runs that differ in a few things."""
     a = {"seed": 1, "packages": {"torch": "2.0"}, "commands": {"train": f"{TRAIN} x --save-dir a"}}
     b = {"seed": 2, "packages": {"torch": "2.1"}, "commands": {"train": f"{TRAIN} y --save-dir b"}}
     return [read_run(write_run(tmp_path / name, made))[0] for name, made in (("a", a), ("b", b))]
@@ -181,7 +172,6 @@ def test_the_papers_search_is_known_though_no_option_asks_for_it(two_runs):
 
 
 def make_runs(folder: Path, *given: tuple[int, float, dict]) -> list[ScoredRun]:
-    """Return runs of given seeds, BLEUs and other settings."""
     runs = []
     for k, (seed, bleu, other) in enumerate(given):
         files = {"score.json": score(bleu), "train.log": train_log(other.get("updates", 9))}
@@ -316,13 +306,6 @@ def test_the_commit_is_that_of_this_package(tmp_path, monkeypatch):
     assert re.fullmatch("[0-9a-f]{40}", recording.commit())
 
 
-def test_the_options_of_a_command():
-    command = "fairseq-train 'my bin' --seed 1 --fp16 --lr=0.5 --keep 5 --betas 0.9,0.98 --keep 6"
-    options = {"--seed": "1", "--fp16": "yes", "--lr": "0.5", "--keep": "6", "--betas": "0.9,0.98"}
-    made = Settings(system="stock", name="a", commands={"train": command})
-    assert made.options("train") == options and made.options("generate") == {}
-
-
 START = "2026-01-31 12:00:00 | INFO | "
 INNER = {"loss": "9.1", "ppl": "77.5", "wps": "2450", "num_updates": "400"}
 UNREADABLE = [
@@ -336,7 +319,6 @@ UNREADABLE = [
 
 
 def show(directory: Path, lines: list[str], **streams: int) -> subprocess.CompletedProcess:
-    """Run the display on these lines, with a log beside them."""
     command = [sys.executable, "-m", progress.__name__, "--log", directory / "log"]
     return subprocess.run(command, input="".join(lines).encode(), check=False, **streams)
 
