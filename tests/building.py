@@ -29,7 +29,6 @@ def parse(*flags: str, task: str = "translation") -> Namespace:
 
 
 def dictionary(words: Iterable[str]) -> Dictionary:
-    """fairseq's four symbols and these words."""
     made = Dictionary()
     for word in words:
         made.add_symbol(word)
@@ -49,7 +48,6 @@ def build(args: Namespace, types: int = TYPES) -> AiaynModel:
 
 
 def count(model: torch.nn.Module) -> int:
-    """The number of parameters; shared ones count once."""
     return sum(p.numel() for p in model.parameters())
 
 

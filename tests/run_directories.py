@@ -61,7 +61,6 @@ def inner(update: int, loss: float, seconds: int = 5, wall: int = 0) -> str:
 
 
 def valid(update: int, loss: float) -> str:
-    """What it logs of a validation."""
     numbers = {"valid_loss": loss, "valid_ppl": 2 * loss, "valid_num_updates": update}
     return json.dumps({"epoch": 1, **{key: str(value) for key, value in numbers.items()}})
 
@@ -104,12 +103,10 @@ def valid_log(perplexity: float, vocabulary: int = 37_000) -> str:
 
 
 def numbered(text: str) -> str:
-    """Return a text as a line for each sentence, with the number of the sentence."""
     return "".join(f"{text} {k}\n" for k in range(SENTENCES))
 
 
 def write_log(directory: Path, *lines: str) -> Path:
-    """Write a train.log of these lines."""
     path = directory / "train.log"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
@@ -168,7 +165,6 @@ def page(results: Results) -> str:
 
 
 def table_rows(text: str) -> list[list[str]]:
-    """The cells of a Markdown text's tables."""
     lines = (line for line in text.split("\n") if line.startswith("|"))
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 

@@ -35,7 +35,6 @@ WIDE = {"inference", "nn", "runs", "treebank"}
 
 
 def module_of(path: Path) -> str:
-    """The dotted name of a file."""
     return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
 
 
@@ -45,7 +44,6 @@ def part_of(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[tuple[str, ...]]:
-    """Every import of a file, at any depth, as the parts of its dotted name."""
     for node in ast.walk(TREES[path]):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)

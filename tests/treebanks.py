@@ -55,7 +55,6 @@ def write_treebank(directory: Path) -> Path:
 
 
 def invented_text(count: int, seed: int) -> str:
-    """Return so many trees as a treebank prints them."""
     rng = random.Random(seed)
     blanks = [[word(rng) for _ in range(8)] for _ in range(count)]
     return "".join(TEMPLATES[k % len(TEMPLATES)].format(*words) for k, words in enumerate(blanks))

@@ -44,7 +44,6 @@ QUICK = ["--row", "tiny", "--max-tokens", "64", "--seconds", "0"]  # where there
 
 
 def corpus(folder: Path) -> Path:
-    """Return a small binarized corpus of an invented language pair."""
     numbers = random.Random(1)
     for split, sentences in (("train", 60), ("valid", 20), ("test", 6)):
         texts = [[*numbers.sample(range(20), numbers.randint(2, 7))] for _ in range(sentences)]
@@ -91,7 +90,6 @@ def measured(data: Path, folder: Path) -> dict:
 
 
 def median_of(spans: list, kind: str) -> int:
-    """Return the median of what was counted between two times."""
     return median_low(sum(end[kind].values()) - sum(begin[kind].values()) for begin, end in spans)
 
 

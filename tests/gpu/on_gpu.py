@@ -113,7 +113,6 @@ def record(calls: list, owner: Any, name: str) -> None:
 
 
 def attempt(text: str) -> list[int] | str:
-    """Evaluate Python: what was counted, or the error."""
     there = torch.arange(12.0).view(3, 4)
     given = {"there": there, "here": there.cuda(), "rows": torch.tensor([0, 2], device="cuda")}
     before = deepcopy(counts)

@@ -36,8 +36,6 @@ counts |= {kind: Counter() for kind in ("copies", "float64")}  # all but kernels
 
 
 class OnGPU(torch.Tensor):
-    """A tensor of the GPU."""
-
     held: Tensor
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -87,7 +85,6 @@ def compute(operation: Any, args: tuple, named: dict[str, Any]) -> Any:
 
 
 def data_of(leaf: Any) -> Any:
-    """Return the data of a tensor of the GPU; other things as they are."""
     return leaf.held if isinstance(leaf, OnGPU) else leaf
 
 
@@ -147,7 +144,6 @@ def attend(Q, K, V, bias, keeps, rate=0.0, causal=False, *, scale=None) -> tuple
 def attend_backward(
     of_out, Q, K, V, bias, out, normalizer, seed, offset, rate, needed, causal=False, *, scale=None
 ) -> tuple[Tensor, ...]:
-    """Compute the gradients of `attend`."""
     kernel = aten._scaled_dot_product_flash_attention_for_cpu_backward
     wide = [x.float() for x in (of_out, Q, K, V, out)]
     bias = None if bias is None else bias.float()
@@ -166,7 +162,6 @@ for kernel, plain in get_decompositions([*SOFTMAX, aten._log_softmax_backward_da
 
 
 def install() -> None:
-    """Put the GPU into this process, for good."""
     properties = SimpleNamespace(name="simulated", major=8, minor=0, total_memory=80 * 2**30)
     answers = dict.fromkeys(("_lazy_init", "set_device", "synchronize", "empty_cache"))
     answers |= dict.fromkeys(("manual_seed", "manual_seed_all", "reset_peak_memory_stats"))

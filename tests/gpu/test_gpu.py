@@ -84,7 +84,6 @@ def on_gpu(folder: Path, *words: str | Path, stdin: str = "") -> str:
 
 
 def losses(printed: str) -> list[float]:
-    """Return those of updates and validations in the log of a training."""
     return [float(loss) for loss in re.findall(r'"(?:valid_)?loss": "([\d.]+)"', printed)]
 
 

@@ -35,7 +35,6 @@ def build_model(task: AiaynTranslationTask, seed: int, **rates: float) -> AiaynM
 
 
 def sample(task: AiaynTranslationTask, B: int = 6) -> dict:
-    """A batch of sources of different lengths."""
     torch.manual_seed(0)
     rows = [torch.randint(4, 4 + WORDS, (3 + b % 4,)).tolist() for b in range(B)]
     lengths = torch.tensor([len(row) + 1 for row in rows])
@@ -166,7 +165,6 @@ def test_defaults_are_the_papers_and_length_is_bounded_by_each_sentences_own(tas
 
 
 def test_what_the_search_does_not_obey_is_refused_with_the_way_out(task):
-    """Breaks if an option is silently ignored, also one that a new fairseq brings."""
     obeyed = {"beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unnormalized"}
     elsewhere = {"prefix_size", "score_reference", "sacrebleu", "no_seed_provided", "_name"}
     task.build_generator([], GenerationConfig(), prefix_allowed_tokens_fn=None)  # as the hub does
@@ -203,7 +201,6 @@ def test_alignments_are_where_the_last_layer_attends_to(task) -> None:
 
 @pytest.mark.parametrize("rate", ["dropout", "attention_dropout"])
 def test_retained_dropout_is_that_of_the_training(task, rate: str) -> None:
-    """Breaks if --retain-dropout changes nothing, or if dropout stays on without it."""
     rates = {"dropout": 0.0, "attention_dropout": 0.0, rate: 0.5}
     for retains in (True, False):
         model, batch = build_model(task, 1, **rates), sample(task, B=2)

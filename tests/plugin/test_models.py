@@ -18,7 +18,6 @@ from fairseq_aiayn.plugin.stock_models import StockTranslator, stock_attention_w
 
 
 def test_explicit_flags_win_over_the_row() -> None:
-    """Breaks if the row overwrites an option that was given, or the decoder's differs."""
     flags = ["--encoder-layers", "2", "--decoder-embed-dim", "32", "--encoder-ffn-embed-dim", "48"]
     flags += ["--encoder-attention-heads", "3", "--d-k", "5", "--d-v", "7", "--dropout", "0"]
     flags += ["--attention-dropout", "0.2", "--autocast", "bfloat16"]
@@ -71,7 +70,6 @@ def test_embedding_matrices(flags: str, matrices: int) -> None:
     ],
 )
 def test_contradictions_are_refused(flags: str, message: str) -> None:
-    """Breaks if one of two options silently wins, or a size fails only in training."""
     with pytest.raises(ValueError, match=message):
         build(parse("--arch", "aiayn_tiny", *flags.split()))
 
@@ -93,7 +91,6 @@ def test_completing_options_twice_changes_nothing() -> None:
 
 
 def test_separate_dictionaries_need_separate_matrices() -> None:
-    """Breaks if two vocabularies of equal size share a matrix."""
     task = dictionaries_task(dictionary(["word"]), dictionary(["Wort"]))
     args = parse("--arch", "aiayn_tiny")
     with pytest.raises(ValueError, match="--joined-dictionary"):

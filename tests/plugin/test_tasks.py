@@ -34,7 +34,6 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, 
 
 
 def dataset(source: np.ndarray, target: np.ndarray) -> LanguagePairDataset:
-    """Sentence pairs of these lengths."""
     dictionary = Dictionary()
     sides = ([torch.full((n,), 3) for n in side.tolist()] for side in (source, target))
     texts = [(tokens, lengths) for tokens, lengths in zip(sides, (source, target), strict=True)]
@@ -161,7 +160,6 @@ def sample(task: AiaynParsingTask, words: tuple[int, ...], seed: int = 0) -> dic
 
 
 def parse(task, models, batch, words, **options):
-    """Every hypothesis of every sentence, repaired if necessary."""
     generator = task.build_generator(models, Namespace(**options))
     return [
         [
@@ -238,7 +236,6 @@ def test_trees_are_read_with_the_development_set(tmp_path, monkeypatch):
 
 
 def test_f1_of_a_subset_whose_trees_are_not_known_is_refused():
-    """Breaks if another subset is measured against the trees of the development set."""
     task = SimpleNamespace(cfg=SimpleNamespace(eval_f1=True, train_subset="train"))
     with pytest.raises(ValueError, match=r"^--eval-f1: expected the subset valid, .*, got test"):
         AiaynParsingTask.load_dataset(task, "test")

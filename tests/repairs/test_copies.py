@@ -13,7 +13,6 @@ from fairseq_aiayn.repairs.copies import copied_whole, into_new_file
 
 
 def test_half_a_copy_replaces_no_checkpoint(tmp_path, monkeypatch):
-    """Breaks if a kill or a full disk while checkpoint_last.pt is copied leaves it cut short."""
     source, last = tmp_path / "checkpoint_1_20.pt", tmp_path / "checkpoint_last.pt"
     source.write_bytes(b"of update 20")
     last.write_bytes(b"of update 10")

@@ -69,7 +69,6 @@ def test_a_process_of_torchrun_dies_with_it_and_does_not_wait_for_lost_ones(monk
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_after_a_signal_all_processes_wait_for_the_checkpoint(is_done, monkeypatch):
-    """Breaks if one ends before the first has written it, or a training that is done has failed."""
     order = []
     monkeypatch.setattr(signals, "listen", lambda *_: [signal.SIGTERM])
     monkeypatch.setattr(signals, "end_if_stuck", lambda _: None)

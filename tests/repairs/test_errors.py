@@ -25,7 +25,6 @@ def raised(action, *arguments: object) -> BaseException:
 
 
 def test_only_our_value_errors_are_shortened(monkeypatch, capsys):
-    """Breaks if a fault of fairseq, torch or Python loses its traceback, or if ours has one."""
     passed_on: list[BaseException] = []
     hook = with_last_line("fairseq-train", lambda *error: passed_on.append(error[1]), {})
     ours, others = raised(find_row, "none"), [raised(int, "x"), raised({}.__getitem__, "x")]
@@ -39,7 +38,6 @@ def test_only_our_value_errors_are_shortened(monkeypatch, capsys):
 
 
 def raising(name: str, error: BaseException, module: str = "fairseq_cli") -> BaseException:
-    """The error, raised by a function of this name in a module."""
     code = f"def {name}(error):\n    raise error"
     namespace: dict = {"__name__": module}
     exec(code, namespace)  # noqa: S102
@@ -61,7 +59,6 @@ def raising(name: str, error: BaseException, module: str = "fairseq_cli") -> Bas
     ],
 )
 def test_a_wrong_option_or_file_is_one_line_until_the_work_begins(name, error, module, is_short):
-    """Breaks if an error in the middle of the work, or one without words, loses its traceback."""
     found = raising(name, error, module)
     assert short_form(found, found.__traceback__) == (str(error) if is_short else None)
 
@@ -168,7 +165,6 @@ def given(*flags: str, arch: str = "aiayn_base") -> dict:
     ],
 )  # fmt: skip
 def test_without_memory_an_update_keeps_its_tokens(error, command, step, flags, line):
-    """Breaks if the batch of an update changes, or the option is that of another step."""
     error = raising(f"{step}_step", error.with_traceback(None))
     said = advice(f"fairseq-{command}", error, given(*flags.split()))
     expected = f"try {line} instead of --max-tokens" if line else "expected more, or a smaller"
@@ -236,7 +232,6 @@ def test_other_errors_have_no_advice(error):
 
 
 def test_batches_that_fairseq_leaves_out_are_said_once_and_not_without_end(caplog):
-    """Breaks if a training in which no batch fits into the memory runs on for ever."""
     caplog.set_level(logging.WARNING, TRAIN)
     sizes = SimpleNamespace(dataset={"max_tokens": 64}, optimization={"update_freq": [1]})
     done = iter([7] * (LOST_IN_A_ROW - 1) + [8] * LOST_IN_A_ROW)

@@ -100,7 +100,6 @@ def test_stock_models_and_stock_losses_keep_their_own(complete):
     ],
 )
 def test_what_cannot_be_had_is_refused_in_one_line(complete, capsys, given, message):
-    """Breaks if it is a traceback, or names options that only fairseq-train has."""
     with pytest.raises(ValueError) as caught:
         complete(*given.split())
     with_last_line("fairseq-hydra-train", sys.__excepthook__, {})(

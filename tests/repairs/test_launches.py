@@ -15,8 +15,6 @@ GRADIENTS, WEIGHTS, NORM, CLIP, LOG = PATCHES["launches"]
 
 
 class Operations(TorchDispatchMode):
-    """Records the names of PyTorch's operations."""
-
     def __init__(self):
         super().__init__()
         self.names = []
@@ -52,7 +50,6 @@ def half_optimizer(flat: bool, without_gradient: int = 0) -> FP16Optimizer:
 @pytest.mark.parametrize("without_gradient", [0, 1])
 @pytest.mark.parametrize("flat", [True, False])
 def test_copies_between_16_and_32_bits(flat, without_gradient, monkeypatch):
-    """Also where a parameter has no gradient."""
     monkeypatch.setattr(torch.cuda, "current_device", lambda: None)
     ends, names = [], []
     for wraps in (False, True):

@@ -25,7 +25,6 @@ def _a_program_that_has_begun(monkeypatch):
 
 
 def installed() -> set[str]:
-    """The repairs that are in place, each wholly or not at all."""
     found = {}
     for name, patches in PATCHES.items():
         places = [patch.where() for patch in patches]
@@ -40,7 +39,6 @@ def installed() -> set[str]:
     [(None, ""), ("", ""), ("copies,finished", "copies finished"), ("off", " ".join(PATCHES))],
 )
 def test_every_repair_is_in_place_unless_it_is_left_out(variable, out, monkeypatch):
-    """Breaks if a repair is written and tested, but not installed."""
     if variable is not None:
         monkeypatch.setenv("AIAYN_REPAIRS", variable)
     install()

@@ -33,7 +33,6 @@ def iterators(processes: int, batches: int, **options: object) -> list[Epochs]:
 
 
 def take(shards: list[Epochs], updates: int | None = None) -> list[int]:
-    """The sentences of these updates, or of the rest of the epoch."""
     seen = []
     for shard in shards:
         batches = shard.next_epoch_itr()
@@ -44,7 +43,6 @@ def take(shards: list[Epochs], updates: int | None = None) -> list[int]:
 
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=3), st.integers(0, 4), st.integers(25, 40))
 def test_each_batch_of_an_epoch_is_seen_once_whatever_the_processes(processes, updates, batches):
-    """Breaks if some are left out or seen twice after a resumption or two with more or fewer."""
     state, seen = None, []
     for count in processes:
         shards = iterators(count, batches)
@@ -61,7 +59,6 @@ def test_each_batch_of_an_epoch_is_seen_once_whatever_the_processes(processes, u
 
 @given(st.integers(0, 9), st.integers(10, 20), st.integers(1, 5))
 def test_each_batch_left_is_in_an_update_whatever_the_update_frequency(seen, batches, frequency):
-    """Breaks if the last ones are left out where those seen are no multiple of the frequency."""
     left = CountingIterator(iter(range(seen, batches)), start=seen, total=batches)
     updates = list(Groups(left, frequency))
     assert [*chain(*updates)] == [*range(seen, batches)]

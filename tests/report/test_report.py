@@ -56,7 +56,6 @@ SECTIONS = {
 
 
 def test_no_words_become_markup_in_html():
-    """Breaks if anything that a corpus or a user wrote is not escaped."""
     page = as_html("a <b>", SECTIONS)
     assert not re.search("<(script|b|i|th|de|y)>", page)
     ours = ("a < b", "ours: on <X1>", "1 < 2", "<th>", "x --lang '<de>'", "--x <y>")
@@ -80,14 +79,12 @@ def test_no_words_become_markup_in_markdown():
 
 
 def compare(output: Path, *words: object) -> dict[str, str]:
-    """Run `aiayn compare` and return the files that it writes."""
     assert main(["compare", *map(str, words), "--output", str(output)]) == 0
     return {path.name: path.read_text(encoding="utf-8") for path in output.iterdir()}
 
 
 @pytest.mark.parametrize(("write", "number"), [(write_run, "27.31"), (write_search, "85.68")])
 def test_the_command_prints_results_and_writes_three_files(tmp_path, capsys, write, number):
-    """Breaks if a figure of a table is not in its JSON; another file is named."""
     runs = [write(tmp_path / "a"), write(tmp_path / "b", {"system": "stock"})]
     written, report = compare(tmp_path / "out", *runs, "--examples", 1), read_report(runs, 1)
     assert capsys.readouterr() == (markdown(report), "")

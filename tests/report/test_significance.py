@@ -82,7 +82,6 @@ def test_figures_that_do_not_vary_or_diverged_have_no_test(figures):
 
 
 def test_seeds_have_a_mean_with_a_sample_deviation():
-    """Breaks if one that diverged ends the page on all the other runs."""
     assert mean_of((26.0, 27.0, 29.0)) == f"{82 / 3:.2f} ± {(7 / 3) ** 0.5:.2f}"
     lost = ((27.0, math.inf), (math.nan,), ())
     assert [*map(mean_of, lost)] == ["inf ± nan", "nan", ""]

@@ -15,8 +15,6 @@ from fairseq_aiayn.report.results import read_table3
 
 @pytest.fixture
 def make_run(tmp_path):
-    """Return a function that writes a finished run of a row as the paper measures it."""
-
     def make(row: str, seed: int = 1, made: dict | None = None, **files: str | None) -> Path:
         settings = {"row": row, "seed": seed, "subset": "valid", "averaged": 1}
         settings |= {"commands": {"train": f"fairseq-train --seed {seed}"}}

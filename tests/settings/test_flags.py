@@ -74,8 +74,6 @@ def test_a_batch_shared_by_too_many_gpus_is_said(aiayn):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_stock_fairseq_builds_the_rows_shape(name):
-    """Breaks if a size is left to the --arch, the heads have another size, positions are of the
-    wrong kind or the matrices of section 3.4 are not tied."""
     row = ROWS[name]
     args = parse(*stock_flags(row, gpus=8))
     target = None if row.shared_vocabulary else dictionary(["NP", "VP"])
@@ -148,8 +146,6 @@ def test_a_budget_changes_what_it_names_and_scales_checkpoints():
 
 
 def test_the_command_prints_the_flags_of_the_system_asked_for(aiayn, refused):
-    """Breaks if stock's flags become the default, an option gets lost on the way, or base is
-    trained in silence in place of heads that stock fairseq does not have."""
     row = replace(ROWS["base"], lr_factor=0.5)
     asked = ["flags", "base", "--gpus", 4, "--max-tokens", 3125, "--lr-factor", 0.5]
     for system, flags in (([], train_flags), (["--system", "stock"], stock_flags)):
@@ -164,7 +160,6 @@ def test_the_command_prints_the_flags_of_the_system_asked_for(aiayn, refused):
 
 
 def test_the_search_is_that_of_the_rows_task(aiayn, refused):
-    """Breaks if parsing is searched as translations are (section 6.3)."""
     for row, beam, alpha, extra in (("base", 4, 0.6, 50), ("parsing", 21, 0.3, 300)):
         words = f"--beam {beam} --lenpen {alpha} --max-len-a 1 --max-len-b {extra}\n"
         assert aiayn("flags", row, "--search") == (0, words, "")

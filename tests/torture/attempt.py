@@ -30,11 +30,9 @@ class Attempt:
         self.mark = directory / "executed"  # where code in a file would leave a mark
 
     def aiayn(self, *words: object, stdin: bytes = b"") -> CompletedProcess:
-        """Run a subcommand; see `run`."""
         return self.run(lambda: main([*map(str, words)]), stdin)
 
     def script(self, module: ModuleType, *words: object) -> CompletedProcess:
-        """Run a module as recipes do; see `run`."""
         sys.argv = [module.__file__, *map(str, words)]
         return self.run(module.main)
 

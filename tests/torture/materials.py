@@ -25,7 +25,6 @@ test = {name = "test", file = "test.{language}.sgm"}
 
 
 def make_materials(root: Path) -> Path:
-    """Write all of it into an empty directory, and return the directory."""
     for name, kind in KINDS.items():
         fast = name == "translation"
         small_model(root / name, kind).export(root / f"{name}-folder", for_ctranslate2=fast)
@@ -45,7 +44,6 @@ def make_materials(root: Path) -> Path:
 
 
 def write_corpus(folder: Path) -> None:
-    """Write a manifest and its texts: packed in an archive, and as SGML."""
     folder.mkdir()
     (folder / "corpus.toml").write_text(MANIFEST)
     packed = gzip.compress("".join(f"{sentence}\n" for sentence in SENTENCES).encode(), mtime=0)

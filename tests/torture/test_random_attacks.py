@@ -39,7 +39,6 @@ def attack(test: Callable[..., None]) -> Callable[..., None]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory with all files of a user."""
     root = make_materials(tmp_path_factory.mktemp("user"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("outputs"))

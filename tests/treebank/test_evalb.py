@@ -33,7 +33,6 @@ DELETED = ("-NONE-", ",", ":", "``", "''", ".")
 
 
 def counts(gold: str, predicted: str) -> tuple[int, int, int]:
-    """Matched, gold and predicted constituents of a valid sentence."""
     scored = score_sentence(gold, predicted)
     assert scored.status is Status.VALID, scored.reason
     return scored.counts
@@ -75,7 +74,6 @@ def random_tree(rng: random.Random, words: list[tuple[str, bool]]) -> Constituen
 
 
 def test_sentences_are_scored_as_by_the_rules():
-    """Breaks if a constituent counts twice or not, or a span has deleted words."""
     rng = random.Random(7)
     seen: Counter[str] = Counter()
     for _ in range(500):

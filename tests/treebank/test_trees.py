@@ -56,7 +56,6 @@ def trees(labels: st.SearchStrategy, tags: st.SearchStrategy, root=ROOT_LABEL) -
 
 
 def children(nodes: st.SearchStrategy) -> st.SearchStrategy[tuple]:
-    """From one to three nodes."""
     return st.lists(nodes, min_size=1, max_size=3).map(tuple)
 
 
@@ -64,7 +63,6 @@ normalized = trees(labels.filter(lambda label: label != ROOT_LABEL), tags)
 
 
 def chain(depth: int, label: str = "NP") -> Constituent:
-    """A word inside so many constituents, one in the other."""
     tree = Constituent(label, (Word("NN", "board"),))
     for _ in range(depth - 1):
         tree = Constituent(label, (tree,))
@@ -72,7 +70,6 @@ def chain(depth: int, label: str = "NP") -> Constituent:
 
 
 def parse(text: str) -> list[Constituent]:
-    """The trees of a text, which is split into lines like a file."""
     return list(parse_trees(text.splitlines(keepends=True), "t.mrg"))
 
 
@@ -182,7 +179,6 @@ def test_repair_is_the_inverse_of_linearizing(tree):
 
 @given(forms)
 def test_a_word_is_one_word_of_the_source(form):
-    """Breaks if it is split at white space, or has the mark that only the model may add."""
     text = source_text([form, "board"])
     assert len(text.split()) == len(text.split(" ")) == 2
     assert "\u2581" not in text
