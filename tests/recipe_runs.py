@@ -143,19 +143,17 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen, errors: Pat
 
 def kill_session(process: subprocess.Popen) -> None:
     """Kill all that a command started, whatever its process group, as a lost machine would."""
-    while members := [pid for pid in running() if session_of(pid) == process.pid]:
+    while members := [
+        pid for pid in os.listdir("/proc") if pid.isdigit() and session_of(pid) == process.pid
+    ]:
         for pid in members:
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(int(pid), signal.SIGKILL)
         process.poll()
     process.wait()
 
 
-def running() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-
-
-def session_of(pid: int) -> int | None:
+def session_of(pid: int | str) -> int | None:
     """Return the session of a process, None for one that has ended."""
     try:
         state, _, _, session, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -26,19 +26,14 @@ TRAININGS += ("--memory-efficient-fp16 --optimizer adam", "--fp16 --report-accur
 TRAININGS += ("--fp16 --eval-bleu --eval-bleu-detok space",)
 REFUSED = {
     "here + there": "same device",
-    "torch.cat([here, there])": "same device",
-    "there[rows]": "same device",
     "here @ here.half().T": "same dtype",
     "here.numpy()": "numpy",
 }
 COUNTED = {  # kernels, waits, copies to the GPU, results in float64
     "here.T[1:].reshape(-1).detach()": [1, 0, 0, 0],
-    "here + torch.tensor(1.0)": [1, 0, 0, 0],
     "here[rows]": [1, 0, 0, 0],
     "here[here > 3]": [2, 1, 0, 0],
-    "float(here.sum())": [1, 1, 0, 0],
     "there.copy_(here)": [0, 1, 0, 0],
-    "here.tolist()": [0, 1, 0, 0],
     "here.copy_(there.to('cuda'))": [1, 0, 1, 0],
     "here.double()": [1, 0, 0, 1],
     "torch._foreach_mul([here[0]] * 111, 2.0)": [2, 0, 0, 0],

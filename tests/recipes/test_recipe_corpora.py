@@ -1,11 +1,14 @@
-"""What the demo takes from the help or from a user's text, drops and holds out."""
+"""What the demo takes from the help or from a user's text, drops and holds out; further trees."""
 
 import gzip
 from pathlib import Path
 
+import augment
 import prepare
 import pytest
 from faults import fault_of
+
+from fairseq_aiayn.treebank.trees import parse_trees, words_of, write_tree
 
 LANGUAGES = ("en", "de")
 
@@ -160,3 +163,31 @@ def test_files_without_their_other_side_are_refused(tmp_path):
     (tmp_path / "a.de").write_text("eins\n")
     lines = f"{tmp_path}/a.de: expected as many lines as in {tmp_path}/a.en, got 1"
     assert fault_of(prepare.read_files, *own) == lines
+
+
+def trees(text: str) -> list:
+    return list(parse_trees([text], "test"))
+
+
+def test_phrases_are_the_outermost_of_two_words_or_more():
+    (tree,) = trees("(TOP (S (NP (NP (D a) (N b)) (PP (P c))) (VP (X (VP (V d) (N e))))))")
+    made = {write_tree(phrase) for phrase in augment.phrases(tree)}
+    assert made == {
+        "(TOP (NP (NP (D a) (N b)) (PP (P c))))",
+        "(TOP (NP (D a) (N b)))",
+        "(TOP (VP (X (VP (V d) (N e)))))",
+    }
+
+
+def test_pairs_are_two_sentences_of_80_words_at_most_and_always_the_same():
+    words = [
+        " ".join(f"(N {letter}{k})" for k in range(size))
+        for letter, size in zip("abc", (3, 41, 39))
+    ]
+    gold = trees(" ".join(f"(TOP (S {text}))" for text in words))
+    pairs = list(augment.pairs(gold))
+    assert [*map(write_tree, pairs)] == [*map(write_tree, augment.pairs(gold))]
+    assert 0 < len(pairs) <= augment.PAIRS_PER_TREE * 3
+    for pair in pairs:
+        assert len(pair.children) == 2 and len(words_of(pair)) <= 80
+        assert {child for child in pair.children} <= {tree.children[0] for tree in gold}

@@ -67,10 +67,6 @@ def results(exp: Path, run: str = RUN) -> dict[str, bytes]:
     }
 
 
-def weights(exp: Path) -> dict[str, torch.Tensor]:
-    return torch.load(exp / RUN / "average.pt", weights_only=False)["model"]
-
-
 @pytest.fixture(scope="module")
 def german(tmp_path_factory):
     """EXP of a whole run, and the command."""
@@ -132,7 +128,8 @@ def test_a_run_killed_in_every_stage_ends_as_if_it_had_not_been(german, tmp_path
     log = (exp / RUN / "recipe.log").read_text()
     assert "checkpoint_last.pt (epoch 1 @ " in log
     assert results(exp) == results(whole)
-    ours, theirs = weights(exp), weights(whole)
+    paths = [one / RUN / "average.pt" for one in (exp, whole)]
+    ours, theirs = (torch.load(path, weights_only=False)["model"] for path in paths)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert not list(exp.rglob(".part/*"))
     shutil.rmtree(exp)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,16 +9,13 @@ import torch
 import treebanks
 from attempt import Attempt
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from mirrors import make_corpus
 from omegaconf import OmegaConf
+from recipe_runs import RECIPES
 from run_directories import MADE, train_log, write_run
-from small_models import SENTENCES, small_model
+from small_models import small_model
 
 KINDS = {"translation": "all embeddings shared", "parser": "parser"}
-MANIFEST = """
-train = [{name = "news", file = "news.tar", member = "news.{language}.gz"}]
-valid = {name = "valid", file = "news.tar", member = "news.{language}.gz"}
-test = {name = "test", file = "test.{language}.sgm"}
-"""
 
 
 def make_materials(root: Path) -> Path:
@@ -39,21 +33,8 @@ def make_materials(root: Path) -> Path:
     also = ("--words", root / "words", "--trees", root / "gold.trees")
     linearized = Attempt(root, root).aiayn("linearize", root / "wsj.mrg", *also)
     (root / "sequences").write_bytes(linearized.stdout)
-    write_corpus(root / "corpus")
+    make_corpus(RECIPES / "wmt14_en_de", root / "corpus", "de", 5)
     return root
-
-
-def write_corpus(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "corpus.toml").write_text(MANIFEST)
-    packed = gzip.compress("".join(f"{sentence}\n" for sentence in SENTENCES).encode(), mtime=0)
-    segments = "".join(f'<seg id="1">{sentence}</seg>\n' for sentence in SENTENCES)
-    with tarfile.open(folder / "news.tar", "w") as archive:
-        for language in ("en", "de"):
-            (folder / f"test.{language}.sgm").write_text(segments)
-            entry = tarfile.TarInfo(f"news.{language}.gz")
-            entry.size = len(packed)
-            archive.addfile(entry, io.BytesIO(packed))
 
 
 def with_cfg(state: dict) -> dict:
