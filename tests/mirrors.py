@@ -1,7 +1,4 @@
-"""Miniatures of what a recipe's manifest downloads, made of an invented language pair.
-
-The archives have the real names and members, so that a recipe runs on them without a network.
-"""
+"""Miniatures of what a recipe's manifest downloads, made of an invented language pair."""
 
 import gzip
 import hashlib

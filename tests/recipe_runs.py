@@ -22,7 +22,6 @@ SHORT = (
 
 
 def mirrored(recipe: str, manifest: Path, *options: str | Path) -> list[str]:
-    """Return the command of a recipe that takes its files from where the manifest is."""
     places = ("--manifest", manifest, "--mirror", manifest.parent)
     words = [RECIPES / recipe / "run.sh", *places, "--workers", "1", "--device", "cpu", *options]
     return [str(word) for word in words]
@@ -123,7 +122,6 @@ def files_of(directory: Path) -> dict[str, tuple[int, int]]:
 
 
 def start(words: list[str], errors: Path, **values: str) -> subprocess.Popen:
-    """Start a command in a session of its own; its standard error goes to a file."""
     with errors.open("w") as stream:
         return subprocess.Popen(
             words,

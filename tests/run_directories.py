@@ -28,14 +28,8 @@ MADE = {
     "commands": {"train": "fairseq-train bin --note '```'", "score": "aiayn bleu"},
     "commit": "abc123+",
     "packages": {"torch": "2.0", "fairseq-fixed": "0.12"},
-    "hardware": {
-        "processor": "X1",
-        "cores": 16,
-        "memory_gib": 128.0,
-        "gpus": ["H1", "H1", "H1"],
-        "driver": "550.1",
-        "cuda": "12.4",
-    },
+    "hardware": {"processor": "X1", "cores": 16, "memory_gib": 128.0, "gpus": ["H1"] * 3}
+    | {"driver": "550.1", "cuda": "12.4"},
     "written": "2026-01-31T12:00:00+00:00",
 }
 TREES = {"gold": 9_800, "silver": 0, "tags": "pos"}
@@ -113,8 +107,7 @@ def write_log(directory: Path, *lines: str) -> Path:
 
 
 def write_run(directory: Path, settings: Mapping | None = None, **files: str | None) -> Path:
-    """Write a finished run with the name of its directory; `settings` replace some of MADE, and
-    `files` what is in some of them, or leave them out."""
+    """Write a finished run; `settings` replace some of MADE, `files` some contents or none."""
     contents = {
         "train.log": train_log(100_000),
         "valid.log": valid_log(9.87),
@@ -129,8 +122,7 @@ def write_run(directory: Path, settings: Mapping | None = None, **files: str | N
 def write_search(
     directory: Path, settings: Mapping | None = None, part="test", sentences=SENTENCES, **files
 ) -> Path:
-    """Write a finished training of a parser, and in its directory PART, which is returned, a search
-    with it; the rest as in `write_run`."""
+    """Write a parser's training and in it, in PART, which is returned, a search; as `write_run`."""
     own = {"name": directory.name, "row": "parsing", "corpus": "gum", "subset": part.split("-")[0]}
     contents = {
         "../data.json": json.dumps(TREES),

@@ -18,8 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel of a copy, so that no build folder stays in the checkout; an earlier version was
-    built there before."""
+    """The wheel of a copy, in which an earlier version was built before."""
     copy = tmp_path_factory.mktemp("wheel")
     for name in ("fairseq_aiayn", "recipes"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))

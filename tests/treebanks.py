@@ -24,13 +24,7 @@ TEMPLATES = (
     (NP-SBJ (PRP they) )
     (VP (VBD {})
       (PRT|ADVP (RP up) )
-      (NP (DT the) (NN {}) )) (. .) ))
-""",
-    """\
-( (S (NP-SBJ (DT a) (NN {}) )
-    (VP (VBD {})
-      (NP (DT the) (JJ {}) (NN {}) )
-      (PP-CLR (-NONE- *T*-1) )) (. .) ))
+      (NP (DT the) (NN {}) ) (PP-CLR (-NONE- *T*-1) )) (. .) ))
 """,
 )
 PER_SECTION = 4

@@ -62,8 +62,7 @@ def run(words: list[str], stdin: str = "", **variables: str) -> str:
 
 
 def run_on_gpu(folder: Path, *words: str | Path, stdin: str = "", left_out: str = "") -> dict:
-    """Run a command without these repairs: what was counted, in a file of this folder, and what it
-    printed."""
+    """Run a command without these repairs: what was counted, and what it printed."""
     file = folder / "counts.json"
     command = [*map(str, (python(), HERE / "on_gpu.py", file, *words))]
     variables = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "AIAYN_REPAIRS": left_out}

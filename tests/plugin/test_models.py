@@ -46,7 +46,6 @@ def test_explicit_flags_win_over_the_row() -> None:
     ],
 )
 def test_embedding_matrices(flags: str, matrices: int) -> None:
-    """Breaks if fairseq's options for shared embeddings have a different meaning here."""
     args = parse("--arch", "aiayn_tiny", *flags.split())
     model = build(args, 12)
     assert count(build(args, 112)) - count(model) == matrices * 100 * 256
@@ -130,7 +129,6 @@ def model(args):
 
 @torch.no_grad()
 def test_the_output_of_every_layer_is_that_of_its_weights(model):
-    """Breaks if heads are averaged, kinds or layers change places, or the causal mask is lost."""
     calls = {}
     modules = [
         *(layer.self_attn for layer in (*model.encoder.layers, *model.decoder.layers)),

@@ -43,8 +43,7 @@ def dataset(source: np.ndarray, target: np.ndarray) -> LanguagePairDataset:
 
 @given(LENGTHS)
 def test_neighbours_are_alike_and_nothing_is_lost(lengths: list[tuple[int, int]]) -> None:
-    """Breaks if a pair is left out, the first key is not the longer side, the other side does not
-    alternately ascend and descend, or pairs alike lose their order, which is random in an epoch."""
+    """By the longer side, then by the other, which alternately ascends and descends."""
     source, target = np.array(lengths).T
     order = by_length(source, target)
     assert sorted(order.tolist()) == list(range(len(lengths)))
@@ -175,7 +174,6 @@ WORDS = (3, 1, 7, 5, 0)
 
 @pytest.mark.parametrize(("seeds", "max_len_b"), [((0,), 3), ((1,), 17), ((1, 2), 8)])
 def test_only_constrained_outputs_of_random_models_need_no_repair(seeds, max_len_b):
-    """Breaks, too, if an empty line ends the whole command."""
     for constrained in (True, False):  # without the constraint, these models write no tree
         parsing = task(constrained)
         models = [build_model(parsing, seed) for seed in seeds]
@@ -219,7 +217,6 @@ def test_what_the_constraint_cannot_work_with_is_refused(changed, options, messa
 
 
 def test_trees_are_read_with_the_development_set(tmp_path, monkeypatch):
-    """Breaks if a missing file is noticed in a validation, or a no-break space is a space."""
     monkeypatch.setattr(TranslationTask, "load_dataset", lambda *_, **__: None)
     config = AiaynParsingConfig(data=str(tmp_path), train_subset="train", eval_f1=True)
     parsing = AiaynParsingTask(config, dictionary(PIECES), dictionary(SYMBOLS))

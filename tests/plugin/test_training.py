@@ -50,8 +50,7 @@ def sample() -> dict:
 
 
 def test_both_losses_are_summed_over_real_tokens(model):
-    """fairseq makes bits a token and perplexity of them. Breaks if padding counts as a token, the
-    perplexity is that of the smoothed loss, or a model that is not ours has another loss."""
+    """fairseq makes bits a token and perplexity of them."""
     batch = sample()
     logits = model(**batch["net_input"])[0]
     log_p = logits.log_softmax(dim=-1)
@@ -72,7 +71,6 @@ def test_an_impossible_epsilon_is_refused():
 
 
 def test_accuracy_is_that_of_the_most_probable_types(model):
-    """Breaks if --report-accuracy looks for the largest feature of the decoder."""
     batch = sample()
     best = model(**batch["net_input"])[0].argmax(dim=-1)
     batch["target"][0, :3] = best[0, :3]
@@ -117,7 +115,6 @@ SOURCE, TARGET = torch.tensor([[1, 4, 5, 2], [6, 7, 5, 2]]), torch.tensor([[2, 5
 
 
 def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(monkeypatch):
-    """Breaks if autocast does not reach the layers, or if sums and norms lose 16 bits, too."""
     types = product_types(monkeypatch)
     model = plain_model(WORDS, DIMENSIONS, torch.bfloat16)
     features, _ = model(SOURCE, None, TARGET, features_only=True)
@@ -129,7 +126,6 @@ def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(monkeypat
 
 
 def test_one_warning_where_bfloat16_is_slow(monkeypatch, caplog):
-    """Breaks if nothing says why a training is slow, or every batch, or where the CPU is fast."""
     warn_if_slow.cache_clear()
     for capability, product_type, warnings in (
         ("AVX512", torch.bfloat16, 0),
@@ -180,8 +176,7 @@ def test_a_copy_of_a_model_searches_with_its_own_weights():
     factor=st.floats(0.1, 10.0),
 )
 def test_equation_3(step: int, d_model: int, warmup: int, factor: float) -> None:
-    """Linear up to (d_model · warmup)^−0.5, then the inverse square root. Breaks with fairseq's
-    schedule, which starts above 0, or a factor on one arm only."""
+    """Linear up to (d_model · warmup)^−0.5, then the inverse square root."""
     assert learning_rate(4000, 512, 4000) == pytest.approx(6.99e-4, rel=1e-3)
     peak = factor * (d_model * warmup) ** -0.5
     arm = step / warmup if step <= warmup else sqrt(warmup / step)
@@ -200,8 +195,7 @@ def scheduler(**options: float) -> AiaynInverseSqrt:
 
 
 def test_the_first_update_is_step_one_and_a_resumed_training_goes_on() -> None:
-    """Breaks if the first update uses rate 0 (step 0) or --lr, every rate is a step late, calls are
-    counted instead of updates, or the default warm-up is not the paper's."""
+    """Breaks if the first uses --lr, or calls are counted instead of updates."""
     schedule = scheduler(d_model=16, warmup_updates=3, lr_factor=2.0)
     rates = []
     # Like fairseq's trainer: an update, then step_update with the number of finished updates
@@ -221,8 +215,7 @@ def test_the_scheduler_refuses_what_equation_3_cannot_take() -> None:
 
 
 def test_updates_are_algorithm_1() -> None:
-    """θ ← θ − lrate · m̂/(√v̂ + ε), by hand, with a rate that changes. Breaks with a different β,
-    if ε is added before the correction of v, or if the rate is not that of the schedule."""
+    """θ ← θ − lrate · m̂/(√v̂ + ε), by hand, with a rate that changes."""
     torch.manual_seed(0)
     parameter = torch.nn.Parameter(torch.randn(5, dtype=torch.float64))
     theta, m, v = parameter.detach().clone(), torch.zeros(5), torch.zeros(5)

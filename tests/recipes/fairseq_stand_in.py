@@ -1,12 +1,8 @@
 """Stands in for fairseq's commands where only what a recipe does around them is tested.
 
-Each leaves at once what the recipes read of the real one's results: no binaries, translations that
-are the references, in subwords and tokens unless told otherwise. STAND_IN_FAILS
-names an architecture whose training fails, STAND_IN_SPOILS a part of the path of models that write
-one word for every other sentence.
-
-    python fairseq_stand_in.py fairseq-train DATA --arch ...
-"""
+Each leaves what the recipes read of the real one's results: no binaries, and the references as
+translations. STAND_IN_FAILS names an architecture whose training fails, STAND_IN_SPOILS a part of
+the path of models that write one word for every other sentence."""
 
 import json
 import os

@@ -151,16 +151,13 @@ def test_another_set_and_another_number_of_checkpoints_need_no_training(german, 
     assert files_of(exp / RUN / "checkpoints") == trained
 
 
-def demo(directory: Path) -> list[object]:
-    (directory / "own").mkdir()
-    for language, lines in zip(("en", "de"), invented_pairs(200, 3), strict=True):
-        (directory / f"own/text.{language}").write_text("".join(f"{line}  \n" for line in lines))
-    words = [RECIPES / "demo/run.sh", "--corpus", directory / "own", "--bpe_codes", "60"]
-    return [*words, "--device", "cpu", "--workers", "1", "--exp", directory / "exp", *SHORT]
-
-
 def test_both_systems_side_by_side_end_as_the_printed_script(tmp_path):
-    words, tools = [*demo(tmp_path), "--average", "1"], with_stand_ins(tmp_path / "tools")
+    (tmp_path / "own").mkdir()
+    for language, lines in zip(("en", "de"), invented_pairs(200, 3), strict=True):
+        (tmp_path / f"own/text.{language}").write_text("".join(f"{line}  \n" for line in lines))
+    words = [RECIPES / "demo/run.sh", "--corpus", tmp_path / "own", "--bpe_codes", "60", *SHORT]
+    words += ["--average", "1", "--device", "cpu", "--workers", "1", "--exp", tmp_path / "exp"]
+    tools = with_stand_ins(tmp_path / "tools")
     failed = call([*words, "--side_by_side"], **tools, STAND_IN_FAILS="transformer")
     assert failed.returncode == 1 and (tmp_path / "exp" / RUN / "score.json").exists()
     assert re.search("(?m)^stock: .* stage 5-train failed .* takes transformer;", failed.stderr)

@@ -118,7 +118,6 @@ def test_every_run_is_trained_averaged_searched_and_scored_as_its_own(one, avera
 
 
 def data_of(one: Experiment, system: str) -> dict[str, str | None]:
-    """The flags of every command of fairseq that reads the data."""
     task = f"aiayn_{'parsing' if one.parses else 'translation'}"
     pair = dict(zip(("--source-lang", "--target-lang"), one.languages))
     task = task if system == "aiayn" else "translation"

@@ -210,8 +210,7 @@ def test_a_full_disk_is_named_as_such(sample, tmp_path):
 
 
 def start_last(sample: list, tmp_path: Path) -> tuple[subprocess.Popen, int, Path]:
-    """Start a recipe; return it when its last command runs, with a process that this started, which
-    says when it is told to end, and the messages."""
+    """Return a recipe in its last stage, a process of it that says when told to end, and errors."""
     errors, sign = tmp_path / "errors", tmp_path / "sign"
     told = f"trap 'touch {tmp_path}/told; exit' TERM; echo $$ >{sign}; sleep 600 & wait"
     process = start(list(map(str, sample)), errors, LAST=f"sh -c {shlex.quote(told)} & wait")
@@ -349,7 +348,6 @@ SUM = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
 
 @pytest.fixture
 def served():
-    """A server of CONTENT that breaks off after 4,000 bytes, and its requests."""
     ranges: list[str | None] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -399,8 +397,10 @@ end
 
 def test_only_the_web_is_asked_and_for_no_more_than_the_manifest_says(served, fetch, tmp_path):
     url, ranges = served
-    for words in ((url, SUM, "--size", "9999"), (f"file://{tmp_path}/tools/get", SUM)):
-        assert "cannot download" in fetch(*words).stderr.splitlines()[-1]
+    nobody, file = f"{UNREACHABLE}/file", f"file://{tmp_path}/tools/get"
+    for address, *size in ((url, "--size", "9999"), (file,), (nobody,)):
+        line = fetch(address, SUM, *size).stderr.splitlines()[-1]
+        assert f"cannot download {address}" in line and "--mirror DIR" in line
         assert not [*(tmp_path / "exp/downloads").glob("file*")]
     assert fetch(url, SUM, "--size", "10000").returncode == 0 and ranges
 
@@ -435,8 +435,3 @@ def test_a_file_of_the_mirror_is_linked_and_checked(fetch, tmp_path):
     result = fetch(f"{UNREACHABLE}/file", SUM, "--mirror", mirror, "--stage", "1")
     assert result.returncode == 1 and "the checksum is not" in result.stderr
     assert (mirror / "file").exists()
-
-
-def test_a_file_that_nobody_has_is_named_with_the_way_out(fetch):
-    line = fetch(f"{UNREACHABLE}/file", SUM).stderr.splitlines()[-1]
-    assert f"cannot download {UNREACHABLE}/file" in line and "--mirror DIR" in line

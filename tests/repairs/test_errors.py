@@ -85,7 +85,6 @@ def test_the_commands_of_fairseq_are_known():
 
 
 def test_a_program_started_by_its_module_is_a_training_too(monkeypatch):
-    """Breaks if `python -m fairseq_cli.train` or torchrun start a training that forgets."""
     program = ModuleType("__main__")
     program.validate_and_save = None
     monkeypatch.setitem(sys.modules, "__main__", program)
@@ -105,7 +104,6 @@ MAXIMIZE = "--maximize-best-checkpoint-metric"
     ],
 )
 def test_an_option_that_needs_another_names_it(flags, missing, given):
-    """Breaks if it fails in the first validation, or never: the least BLEU would be the best."""
     words = ["--arch", "aiayn_tiny", *flags.split()]
     with pytest.raises(ValueError, match=f"{words[2]}.*: expected {missing}"):
         parse(*words)
@@ -212,7 +210,6 @@ def test_generate_without_a_size_has_fairseqs_own():
     ],
 )  # fmt: skip
 def test_without_finite_gradients_given_options_are_lowered(error, arch, flags, changes):
-    """Breaks if an option or precision is named that the schedule or model does not have."""
     options = given(*flags.split(), arch=arch)
     said = advice("fairseq-train", error, options)
     assert f": try {changes} instead of --l" in said

@@ -49,7 +49,6 @@ def complete(monkeypatch):
 
 @pytest.mark.parametrize("name", ["d_ls02", "big", "parsing", "multi30k_tiny", "e_learned"])
 def test_a_row_sets_what_is_outside_the_model_too(complete, name):
-    """Breaks if ε, the warm-up, the factor or d_model is silently that of base."""
     row = ROWS[name]
     cfg = complete(f"model._name={row.arch}")
     assert cfg.criterion.label_smoothing == row.epsilon_ls

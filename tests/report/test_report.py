@@ -65,7 +65,6 @@ def test_no_words_become_markup_in_html():
 
 
 def test_no_words_become_markup_in_markdown():
-    """Breaks if a name or an option can end a cell, or make code, a link, a heading or HTML."""
     hostile = one_line(HOSTILE).strip()
     lines = as_markdown(SECTIONS).split("\n")
     texts = [line.strip("| ") for line in lines if "alert" in line]
@@ -125,7 +124,6 @@ def test_a_comparison_needs_two_runs(tmp_path):
 
 
 def test_chinese_is_compared_by_its_own_tokens(tmp_path, capsys):
-    """Breaks if the paper's BLEU, which does not apply, is needed anywhere."""
     sides = [["我们今天去学校。", "他喜欢看书。"], ["我们今天去学校。", "他很喜欢看书。"]]
     names = ("hypothesis.txt", "reference.txt", "source.txt")
     files = {name: "\n".join([*s, ""]) for name, s in zip(names, [*sides, ["a", "b"]], strict=True)}
@@ -206,13 +204,12 @@ def test_a_report_without_matplotlib_says_so_and_has_all_else(tmp_path, monkeypa
 
 
 def test_many_long_trainings_do_not_make_a_large_page(tmp_path):
-    """Breaks if every validation gets a dot and a line of a table, or lines share no budget."""
-    lines = [inner(100 * k, 9.0 / k) for k in range(1, 3_000)]
-    lines += [valid(1_000 * k, 8.0 / k) for k in range(1, 300)]
-    log = {"train.log": train_log(300_000, *lines)}
+    lines = [inner(100 * k, 9.0 / k) for k in range(1, 1_000)]
+    lines += [valid(1_000 * k, 8.0 / k) for k in range(1, 100)]
+    log = {"train.log": train_log(100_000, *lines)}
     runs = [write_run(tmp_path / f"run-{k}", {"seed": k}, **log) for k in range(12)]
     text = compare(tmp_path / "out", *runs)["report.html"]
-    assert len(text.encode()) < 1_000_000
+    assert len(text.encode()) < 500_000
     assert all(f">run-{k}</text>" in text for k in range(12))
 
 

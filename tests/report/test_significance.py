@@ -35,8 +35,7 @@ def test_a_better_system_is_told_from_a_lucky_one():
 
 
 def test_the_test_of_f1_pairs_sentences():
-    """Breaks if each parser gets samples of its own: what is hard for both would then hide a small
-    difference that never fails."""
+    """What is hard for both would otherwise hide a small difference that never fails."""
     rng = random.Random(1)
     hard = [rng.randrange(0, 90) for _ in range(60)]
     first = [(matched, 100, 100) for matched in hard]
@@ -66,7 +65,6 @@ def test_sentences_without_constituents_count_and_the_same_sentences_give_the_sa
 
 
 def test_a_difference_over_seeds_is_tested_by_welch():
-    """Breaks if variances are pooled, the interval is one-sided or the sign is the other way."""
     found = seeds_difference((27.0, 28.0, 30.0), (30.0, 30.0 + 2 / 3))
     error = (7 / 9 + 1 / 9) ** 0.5  # of s² / n of each, as the degrees of freedom
     freedom = (7 / 9 + 1 / 9) ** 2 / ((7 / 9) ** 2 / 2 + (1 / 9) ** 2)

@@ -61,7 +61,6 @@ def test_what_a_resumed_training_did_again_counts_once(log):
 
 
 def test_the_cost_is_that_of_what_was_kept(log):
-    """Breaks if what fairseq repeats counts twice, or time between updates is lost."""
     lines = [
         PARAMETERS,
         '{"epoch": 1, "num_updates": "10", "wpb": "1", "train_wall": "5"}',
@@ -141,8 +140,7 @@ def test_only_what_differs_is_listed_and_no_places(two_runs):
 
 
 def test_what_the_logs_know_takes_the_place_of_what_was_asked(two_runs):
-    """Breaks if an option that one command line left out looks different where it is not, or one
-    that only a single system has is lost."""
+    """Also for an option that one command line left out, or that only one system has."""
     logged = [
         {"arch": "x", "beam": "4", "_name": "m", "own": "1"},
         {"arch": "y", "beam": "4", "_name": "n", "other": "2"},

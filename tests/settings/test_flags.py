@@ -27,8 +27,7 @@ SHAPES += ["e_learned", "parsing", "tiny"]
 @pytest.mark.parametrize("name", ["base", "big_en_fr", "c_dmodel256", "d_ls0", "parsing", "tiny"])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_regime_of_a_row_reaches_fairseqs_configuration(system, name):
-    """Breaks if a row trains as base, if fairseq drops an option, or if the two systems train
-    differently where stock fairseq could do as the paper."""
+    """Breaks if systems train differently where stock fairseq could do as the paper."""
     row = ROWS[name]
     words = SYSTEMS[system](row, gpus=8)
     assert not any(re.search(r"[\s'\"()$]", word) for word in words), "a shell needs no quotes"
@@ -99,9 +98,6 @@ def test_stock_fairseq_builds_the_rows_shape(name):
 
 @given(st.integers(1, 200), st.integers(1, 10**6))
 def test_a_batch_is_the_papers_on_any_number_of_gpus(gpus, batch_tokens):
-    """Breaks if tokens are lost, a GPU gets more than the usual 4,096, or there are more updates of
-    the gradients than that needs; if a batch is refused although its GPUs have sentences, or none
-    is although it is far from the paper's."""
     row = replace(ROWS["base"], batch_tokens=batch_tokens)
     if gpus > max(1, batch_tokens // 16):
         with pytest.raises(ValueError, match=f"at most {max(1, batch_tokens // 16)} GPUs"):
@@ -115,8 +111,7 @@ def test_a_batch_is_the_papers_on_any_number_of_gpus(gpus, batch_tokens):
 
 
 def test_a_given_max_tokens_comes_near_or_is_refused():
-    """Breaks if the frequency is rounded down (8 · 410 · 7.6) or up (4 · 2000 · 3.1), or if another
-    batch than the paper's is trained with in silence; the advice of the refusal works."""
+    """The frequency is rounded to the nearer: 8 · 410 · 7.6, 4 · 2000 · 3.1; the advice works."""
     for gpus, max_tokens, update_freq in ((8, 3125, 1), (1, 3125, 8), (4, 2000, 3), (8, 410, 8)):
         assert batch(ROWS["base"], gpus, max_tokens) == (max_tokens, update_freq)
     for gpus, max_tokens, message in (

@@ -83,7 +83,6 @@ def losses(output: str, bar: str = "train_inner", prefix: str = "") -> dict[int,
 
 
 def development_losses(output: str) -> dict[int, str]:
-    """The same of validations, of which each update has one at most."""
     found = losses(output, "valid", "valid_")
     assert output.count("| valid | {") == len(found)
     return found

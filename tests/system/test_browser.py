@@ -20,6 +20,13 @@ from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.console import one_line
 
 HEIGHT = 800  # pixels of the window; a page may be longer
+LAYERS, HEADS = 3, 4
+SOURCE = ("the", "re@@", "cip@@", "es", "we", "lo@@", "ve", "</s>")
+TARGET = ("die", "Re@@", "zepte", "</s>")
+HOSTILE = (
+    *("<script>document.title='broken'</script>", "</script><b>x</b>", '"it\'s"', "a\u2028b"),
+    *("<img src=x onerror=alert(1)>", "e\u0301\u0323" * 20, "\u05e9\u05dc\u05d5\u05dd", "&amp;"),
+)
 
 
 class OpenPage:
@@ -96,19 +103,16 @@ def show(_browser, tmp_path: Path) -> Iterator[Callable[..., OpenPage]]:
         context.close()
 
 
-MARKUP = "<script>document.title='mine'</script> <img src=x onerror=alert(1)> &amp; \u05d0 e\u0301"
-
-
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("report")
     curves = [inner(10 * k, 9.0 / k, 60) for k in range(1, 9)] + [valid(80, 1.1)]
     log = "\n".join([*curves, train_log(100_000)])
     runs = []
-    for name, system, line in (("ours", "aiayn", "source"), (MARKUP, "stock", MARKUP)):
-        made = MADE | {"name": name, "system": system, "commands": {"train": f"x '{MARKUP}'"}}
-        texts = {"hypothesis.txt": f"{line}\n" * 4, "train.log": log}
-        runs.append(str(write_run(folder / system, made, **texts)))
+    for system, name in (("aiayn", "ours"), ("stock", HOSTILE[0])):
+        made = MADE | {"name": name, "system": system, "commands": {"train": f"x '{name}'"}}
+        files = {"hypothesis.txt": f"{HOSTILE[4]}\n" * 4, "train.log": log}
+        runs.append(str(write_run(folder / system, made, **files)))
     assert main(["compare", *runs, "--output", str(folder)]) == 0
     return (folder / "report.html").read_text(encoding="utf-8")
 
@@ -126,8 +130,8 @@ def test_what_a_run_wrote_is_text_and_links_lead_to_their_sections(show, report)
     opened = show(report)
     opened.assert_quiet()
     assert opened.tab.locator("main script, main img").count() == 0
-    assert opened.tab.title() == f"ours · {MARKUP}"
-    assert MARKUP in opened.tab.locator("dd").all_inner_texts()
+    assert opened.tab.title() == f"ours · {HOSTILE[0]}"
+    assert HOSTILE[4] in opened.tab.locator("dd").all_inner_texts()
     links = opened.tab.locator("nav a")
     assert links.count() >= 6
     for link in links.all():
@@ -149,15 +153,6 @@ def test_no_column_is_cut_off_on_paper(show, report):
     for table in tables.all():
         box = table.bounding_box()
         assert box["x"] + box["width"] <= 718
-
-
-LAYERS, HEADS = 3, 4
-SOURCE = ("the", "re@@", "cip@@", "es", "we", "lo@@", "ve", "</s>")
-TARGET = ("die", "Re@@", "zepte", "</s>")
-HOSTILE = (
-    *("<script>document.title='broken'</script>", "</script><b>x</b>", '"it\'s"', "a\u2028b"),
-    *("<img src=x onerror=alert(1)>", "e\u0301\u0323" * 20, "\u05e9\u05dc\u05d5\u05dd", "&amp;"),
-)
 
 
 def invented(kind, queries, keys, shape=(LAYERS, HEADS)):

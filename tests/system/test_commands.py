@@ -40,7 +40,7 @@ def test_a_training_without_memory_says_last_what_to_lower(run, data_bin, tmp_pa
 
 
 @pytest.mark.needs_repairs
-@pytest.mark.parametrize("name", ["generate", "interactive", "validate"])
+@pytest.mark.parametrize("name", ["generate", "validate"])
 def test_a_model_of_the_other_direction_is_refused(name, run, data_bin, checkpoint):
     """Unless that is overridden. Breaks if all that says so is a BLEU of 0."""
     words = [f"fairseq-{name}", data_bin, *TRANSLATE, "--path", checkpoint]

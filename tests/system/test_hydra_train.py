@@ -59,7 +59,6 @@ def test_the_pages_file_has_the_regime_of_base(hydra, tmp_path):
 
 
 def test_what_is_refused_names_what_to_type(hydra):
-    """Breaks if Hydra shows an error itself, which it does with a traceback."""
     error = hydra("model._name=aiayn_bgi", fails=True).stderr
     assert "\nfairseq-hydra-train: error: model._name: expected aiayn_big" in error
     assert "Traceback" not in error

@@ -70,7 +70,6 @@ def training(tmp_path_factory, run, data):
 
 
 def test_the_log_of_a_training_has_the_f1_of_greedy_parses(training, data, aiayn):
-    """Breaks if sentences meet trees of others, or outputs that are no trees are left out."""
     log, early, checkpoint = training
     validations = [json.loads(line) for line in re.findall(r'\{.*"valid_f1".*\}', log)]
     logged = {int(one["valid_num_updates"]): float(one["valid_f1"]) for one in validations}

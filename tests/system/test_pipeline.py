@@ -79,17 +79,13 @@ def test_a_model_folder_translates_alike_and_becomes_the_same_checkpoint(run, da
     assert [line[2] for line in lines] == [line.split("\t")[1] for line in before]
     scores = [float(line.split("\t")[0]) * math.log(2) for line in before]  # fairseq: in bits
     assert [float(line[0]) for line in lines] == pytest.approx(scores, abs=1e-4)
-    found = []
-    for checkpoint in (trained / "average.pt", again):
-        tuned = run(
-            *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--no-save", "--disable-validation"),
-            *("--finetune-from-model", checkpoint, "--max-update", "4", "--update-freq", "2"),
-            *("--save-dir", trained / checkpoint.stem),
-        )
-        found.append(losses(tuned.stdout + tuned.stderr))
-    assert found[0] == found[1] and sorted(found[0]) == [1, 2, 3, 4]
+    tuned = run(
+        *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--no-save", "--disable-validation"),
+        *("--finetune-from-model", again, "--max-update", "1", "--save-dir", trained / "tuned"),
+    )
     trained_losses = losses((trained / "train.log").read_text())
-    first, begin, end = map(float, (found[0][1], trained_losses[1], trained_losses[UPDATES]))
+    first = float(losses(tuned.stdout + tuned.stderr)[1])
+    begin, end = (float(trained_losses[update]) for update in (1, UPDATES))
     assert abs(first - end) < abs(first - begin), "it starts from the weights"
 
 

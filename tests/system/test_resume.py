@@ -8,7 +8,7 @@ from fairseq_commands import PLUGIN, SIGNALLED, SMALL, development_losses, losse
 
 pytestmark = pytest.mark.needs_repairs
 
-WITHIN_EPOCHS = ["--max-update", "40", "--save-interval-updates", "5", "--update-freq", "2"]
+WITHIN_EPOCHS = ["--max-update", "20", "--save-interval-updates", "5", "--update-freq", "2"]
 # One batch holds the whole text, so that every update ends an epoch.
 WHOLE_EPOCHS = ["--max-tokens", "8192", "--max-update", "16", "--save-interval-updates", "5"]
 WHOLE_EPOCHS += ["--no-epoch-checkpoints", "--save-interval", "1000"]
@@ -34,9 +34,9 @@ def test_kill_and_resume_gives_the_same_losses(run, data_bin, tmp_path, monkeypa
     names = ("undisturbed", "disturbed")
     ends = [parameters(tmp_path / name, max(expected)) for name in names]
     torch.testing.assert_close(*ends, atol=0, rtol=0)
-    again = run("fairseq-train", *arguments)
-    assert f"the training is done already: {max(expected)} updates" in again.stdout + again.stderr
     if options is WHOLE_EPOCHS:
+        again = run("fairseq-train", *arguments)
+        assert "the training is done already: 16 updates" in again.stdout + again.stderr
         assert [*development_losses(undisturbed.stdout + undisturbed.stderr)] == [5, 10, 15, 16]
         written = {path.name for path in (tmp_path / "undisturbed").iterdir()}
         numbers = {f"checkpoint_{n}_{n}.pt" for n in (5, 10, 15)}

@@ -77,8 +77,7 @@ def test_tries_are_counted_anew_after_each_checkpoint(trains, tmp_path):
 
 @pytest.mark.parametrize("update", [0, 5])
 def test_term_to_a_process_ends_the_recipe_which_can_go_on(trains, tmp_path, update):
-    """Also before the first update: the signal is kept until one can end. Breaks if a training is
-    started again that somebody has ended."""
+    """Also before the first update: the signal is kept until one can end."""
     result = trains("--gpus", "2", kills=f"1 {update}", name="SIGTERM")
     assert result.returncode == 143 and "ended by a signal" in result.stderr
     assert "started again" not in result.stderr
@@ -119,9 +118,8 @@ def test_a_training_that_never_comes_to_the_next_checkpoint_is_given_up(trains):
     assert trains("--restarts", "1", kills="0 1 2 3").returncode == 137
 
 
-@pytest.mark.parametrize("count", ["1", "2"])
-def test_a_wrong_option_is_said_once_and_not_tried_again(trains, count):
-    result = trains("--gpus", count, "--train_options", " ".join([*OPTIONS, "--no-such-option"]))
+def test_a_wrong_option_is_said_once_and_not_tried_again(trains):
+    result = trains("--gpus", "2", "--train_options", " ".join([*OPTIONS, "--no-such-option"]))
     assert failure(result, "5-train").endswith("unrecognized arguments: --no-such-option")
     assert "started again" not in result.stderr
 

@@ -80,8 +80,7 @@ def typed(change: str) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_said_to_be_typed_works(kind, data_bin, tmp_path):
-    """Options each for themselves with fairseq's parser, and all of them in one training of three
-    updates or in one search; commands as they are."""
+    """Options one by one with fairseq's parser, and all in one training or search; commands."""
     base, log = " ".join(KINDS[kind]), tmp_path / "train.log"
     for name in ("train.en", "train.de", "valid.en", "valid.de"):
         shutil.copy(data_bin.parent / name, tmp_path)

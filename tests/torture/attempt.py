@@ -66,7 +66,6 @@ def attempt(root: Path) -> Iterator[Attempt]:
 
 
 def in_a_fork(action: Callable[[], int | None], directory: Path, stdin: bytes) -> CompletedProcess:
-    """Do an action in another process, which is killed if it hangs."""
     with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
         files = (given, output, errors)
         given.write(stdin)

@@ -48,7 +48,6 @@ def mutate(data: st.DataObject, state: Any, mark: Path) -> None:
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield (container, key) of everything in nested data."""
     container = vars(value) if isinstance(value, argparse.Namespace) else value
     if isinstance(container, dict | list):
         for key in list(container) if isinstance(container, dict) else range(len(container)):

@@ -86,8 +86,6 @@ def test_what_is_written_is_read_in_any_layout(found, random):
 
 
 def test_a_tree_is_given_out_as_soon_as_it_is_closed():
-    """Breaks if memory grows with the file, or if a fault takes the trees before it."""
-
     def lines() -> Iterator[str]:
         yield "(S (A b))\n"
         raise AssertionError("read ahead")
@@ -302,7 +300,6 @@ def test_tags_of_other_treebanks_stay(tag, words):
     ],
 )
 def test_evalb_deletes_punctuation_and_nothing_else(tag, those, fitting):
-    """Breaks if a sequence that is off by one tag makes the sentence an error for EVALB."""
     for form in those.split(" "):
         symbols = ["(NP", "DT", tag, ")NP"]
         tree, repairs = repair(symbols, ["the", form])
