@@ -94,13 +94,9 @@ def test_other_parts_enter_a_room_by_its_doors() -> None:
         assert count <= (MOST_DOORS if room in WIDE else MOST_DOORS - 10), room
 
 
-def test_only_the_plugin_and_its_repairs_import_fairseq() -> None:
-    """So that the model, its training and its search can be read and used without fairseq."""
+def test_the_paper_part_needs_torch_only_and_the_plugin_alone_fairseq() -> None:
     users = {part_of(path) for path in TREES for name in imports(path) if name[0] == "fairseq"}
     assert users == {"plugin", "repairs"}
-
-
-def test_the_paper_part_needs_torch_only() -> None:
     for path in TREES:
         own = {"fairseq_aiayn", "torch"} if part_of(path) in TORCH_ONLY else {"fairseq_aiayn"}
         if part_of(path) in TORCH_ONLY | {"paper"}:

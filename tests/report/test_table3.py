@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from recipe_runs import RECIPES, refusal, script
+from faults import fault_of
+from recipe_runs import RECIPES, script
 from run_directories import END, cells_of, markdown, score, train_log, valid_log, write_run
 
 from fairseq_aiayn.paper import BASE, BIG, TABLE_3
@@ -97,11 +98,9 @@ def test_the_script_prints_the_table_and_writes_it_with_its_runs(make_run, tmp_p
     runs = [make_run("c_n2", 1), make_run("base", 2), make_run("base", 1), tmp_path / "absent"]
     table, output = RECIPES / "table3" / "table.py", tmp_path / "table"
     again = make_run("c_n4", made={"name": "aiayn-base-1"})
-    line = refusal(script(table, *runs, again, "--output", output))
-    assert line == f"table: {again}: expected another name than {runs[2]}, got aiayn-base-1"
-    line = refusal(script(table, make_run("tiny"), "--output", output))
-    assert line.startswith(f"table: {tmp_path}/aiayn-tiny-1: expected a row of Table 3, ")
-    assert line.endswith(", got tiny") and not output.exists()
+    line = f"{again}: expected another name than {runs[2]}, got aiayn-base-1"
+    assert fault_of(read_table3, [*runs, again]) == line
+    assert fault_of(read_table3, [make_run("tiny")]).endswith(", got tiny")
     done = script(table, *runs, "--output", output)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line["row"] for line in cells_of(done.stdout)] == ["base", "c_n2"]
