@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from counts import COUNTS, ITS_SIZES, PLUGIN, PRECISIONS, corpus, counts_of
+from mirrors import make_corpus
 from on_gpu import IS_REAL, python, run_on_gpu
-from recipe_runs import SHORT, finish, in_front, make_corpus, mirrored, with_fork_server
+from recipe_runs import RECIPES, SHORT, finish, in_front, mirrored, with_fork_server
 from sides import Side
 from small_models import SENTENCES, small_model
 
@@ -149,8 +150,9 @@ def test_gpu_is_left_alone_by_an_export_and_by_attention(of_cpu, data, tmp_path)
 
 
 def test_gpu_takes_a_recipe_from_text_to_bleu(tmp_path):
-    corpus = make_corpus("multi30k", tmp_path / "mirror", "de", 60)
-    words = mirrored(corpus, tmp_path / "exp", *SHORT, "--device", "cuda")
+    manifest = make_corpus(RECIPES / "multi30k", tmp_path / "mirror", "de", 60)
+    words = mirrored("multi30k", manifest, *SHORT, "--bpe_codes", "100")
+    words += ["--exp", tmp_path / "exp", "--target_lang", "de", "--device", "cuda"]
     done = finish(words, **in_front(python().parent, with_fork_server()))
     run = tmp_path / "exp" / "aiayn-tiny-1"
     settings = json.loads((run / "settings.json").read_text())
