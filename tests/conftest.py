@@ -55,6 +55,7 @@ def _nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     temporary = tmp_path_factory.mktemp("temporary")
     tempfile.tempdir = os.environ["TMPDIR"] = str(temporary)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path_factory.getbasetemp())  # PyTorch makes it
+    os.environ["XDG_CACHE_HOME"] = str(temporary.with_name("cache"))
     os.environ |= SET_BY_LIBRARIES
     keep_few_shapes()  # as the plugin does, at whatever time the first test imports it
     variables = dict(os.environ)

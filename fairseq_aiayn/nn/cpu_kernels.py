@@ -9,13 +9,14 @@ import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from fairseq_aiayn.nn.products import onednn_is_faster, onednn_product
 
 __all__ = ["PRODUCT_TYPES", "linear", "products_in", "rows_of_logits", "type_of_products"]
 
@@ -29,13 +30,16 @@ logger = logging.getLogger(__name__)
 def linear(x: Tensor, W: Tensor, b: Tensor | None = None) -> Tensor:
     """Compute xWᵀ + b: x [..., k], W [n, k], b [n] → [..., n].
 
-    For float32 on a CPU, PyTorch takes MKL, which has its fast code for Intel's processors only: on
-    AMD's, oneDNN is twice as fast, with 2,000 rows and the matrices of the paper. PyTorch has no
-    public function for it; torch.compile calls this one.
+    For float32 on a CPU, oneDNN computes it where that is faster than MKL, which PyTorch takes.
     """
-    if not (fits_onednn(x, W) and (W.size(0) > WIDE or mkl_is_slow())):
+    if not fits_onednn(x, W):
         return F.linear(x, W, b)
-    return OneDNNLinear.apply(x, W, b) if torch.is_grad_enabled() else onednn_product(x, W, b)
+    faster = onednn_is_faster(torch.get_num_threads())
+    if not (faster.product or W.size(0) > WIDE):
+        return F.linear(x, W, b)
+    if not torch.is_grad_enabled():
+        return onednn_product(x, W, b)
+    return OneDNNLinear.apply(x, W, b, faster.of_weights)
 
 
 def fits_onednn(x: Tensor, W: Tensor) -> bool:
@@ -52,35 +56,25 @@ def fits_onednn(x: Tensor, W: Tensor) -> bool:
     )
 
 
-@cache
-def mkl_is_slow() -> bool:
-    """Return whether the processor is one of AMD's."""
-    file = Path("/proc/cpuinfo")  # only Linux has it
-    return file.exists() and "AuthenticAMD" in file.read_text(encoding="utf-8")
-
-
-def onednn_product(x: Tensor, W: Tensor, b: Tensor | None = None) -> Tensor:
-    """Compute `linear` by oneDNN; it has no gradient."""
-    return torch.ops.mkldnn._linear_pointwise(x, W, b, "none", [], "")
-
-
 class OneDNNLinear(torch.autograd.Function):
     """`linear` by oneDNN, with its gradients."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:
-        """x [..., k], W [n, k], b [n] → [..., n]."""
+    def forward(ctx: Any, x: Tensor, W: Tensor, b: Tensor | None, of_weights: bool) -> Tensor:
+        """x [..., k], W [n, k], b [n], and whether oneDNN computes the gradient of W → [..., n]."""
         ctx.save_for_backward(x, W)
+        ctx.of_weights = of_weights
         return onednn_product(x, W, b)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_y: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    def backward(ctx: Any, of_y: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
         """of_y [..., n] → the gradients in x [..., k], W [n, k] and, if there is one, b [n]."""
         x, W = ctx.saved_tensors
         rows, inputs = of_y.reshape(-1, W.size(0)), x.reshape(-1, W.size(1))
         of_b = rows.sum(0) if ctx.needs_input_grad[2] else None
-        return onednn_product(of_y, W.T), onednn_product(rows.T, inputs.T), of_b
+        of_W = onednn_product(rows.T, inputs.T) if ctx.of_weights else rows.T @ inputs
+        return onednn_product(of_y, W.T), of_W, of_b, None
 
 
 def rows_of_logits(budgets: Mapping[str, int], E: Tensor) -> int:

@@ -32,6 +32,7 @@ from fairseq_aiayn.nn.layers import (
     SinusoidalPositions,
     sinusoids,
 )
+from fairseq_aiayn.nn.products import Faster
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, needed_mask, padding_mask
 
 DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.25)
@@ -298,8 +299,9 @@ def test_attention_is_equation_1(dtype, trains, legal):
     torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
 
 
-def test_a_product_by_onednn_is_the_plain_one(monkeypatch):
-    monkeypatch.setattr(cpu_kernels, "mkl_is_slow", lambda: True)
+@pytest.mark.parametrize("of_weights", [True, False])
+def test_a_product_by_onednn_is_the_plain_one(of_weights, monkeypatch):
+    monkeypatch.setattr(cpu_kernels, "onednn_is_faster", lambda _: Faster(True, of_weights))
     x, W, b = torch.randn(3, 5, 16), torch.randn(97, 16), torch.randn(97)
     near = {"rtol": 1e-5, "atol": 1e-5}  # gradients are sums of 97 products of about 10
     for part in (x, x[0, 0], x.transpose(0, 1)[:, :2], x[:, ::2]):
@@ -332,8 +334,9 @@ SHAPES = """
 import torch
 from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.kept_shapes import keep_few_shapes
+from fairseq_aiayn.nn.products import Faster
 keep_few_shapes()
-cpu_kernels.mkl_is_slow = lambda: True
+cpu_kernels.onednn_is_faster = lambda _: Faster(True, True)
 W = torch.randn(512, 256, requires_grad=True)
 def pages(): return int(open("/proc/self/statm").read().split()[1])
 def update(n): cpu_kernels.linear(torch.randn(n, 256), W).sum().backward()
