@@ -85,6 +85,9 @@ def training(arguments: argparse.Namespace) -> tuple[list[Figure], Measured]:
                 name: [max(turn["peak_mib"] for turn in turns) - held[name] for turns in rounds]
                 for name, rounds in answers.items()
             }
+            for name, rounds in answers.items():
+                shares = [total("products", turns) / total("seconds", turns) for turns in rounds]
+                figures.append(Figure("training, products ÷ update", row, name, spread(shares)))
             for title, values in (("tokens/s", speeds), ("peak memory of a step", peaks)):
                 figures += beside_stock(f"training, {title}", row, sides, values)
                 measured[f"{row}, {sides[0].precision}, {title}"] = values
@@ -101,7 +104,12 @@ def beside_stock(
 
 def speed(turns: list[Answer]) -> float:
     """Return the tokens per second of all turns of a round."""
-    return sum(turn["tokens"] for turn in turns) / sum(turn["seconds"] for turn in turns)
+    return total("tokens", turns) / total("seconds", turns)
+
+
+def total(name: str, turns: list[Answer]) -> float:
+    """Return the sum over the turns of a round."""
+    return sum(turn[name] for turn in turns)
 
 
 def trainer(side: Side, row: str, arguments: argparse.Namespace) -> Worker:
@@ -243,7 +251,7 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     if not any(arguments.data.glob("train.*-*.*.idx")):
         parser.error(f"--data: expected output of fairseq-preprocess, got {arguments.data}")
     given = {name: value for name, value in vars(arguments).items() if value is not None}
-    return argparse.Namespace(**DEFAULTS[arguments.device] | given)
+    return argparse.Namespace(**{"json": None} | DEFAULTS[arguments.device] | given)
 
 
 def main() -> None:

@@ -5,7 +5,8 @@
 The first answer comes after the first update: {"held_mib"}, the memory before the model was built.
 Then fairseq trains on its first BATCHES batches. Each order {"batch": k} repeats the update of one
 of them, with all that fairseq does for an update but loading the batch, which it does in another
-process; the answer has its seconds, peak memory, and source and target tokens without padding.
+process; the answer has its seconds, peak memory, and source and target tokens without padding, and
+the seconds of its matrix products alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import functools
 import sys
 
+import torch
+from matrix_products import Products
 from turn_taking import Channel, Device, Watch, find_device
 
 
@@ -53,11 +56,20 @@ class Turns:
 
     def _obey(self, update) -> None:
         """Do the updates that are ordered, until the process is ended."""
+        products: dict[int, Products] = {}
         while True:
-            samples = self._batches[self._channel.order()["batch"]]
+            k = self._channel.order()["batch"]
+            samples = self._batches[k]
+            if k not in products:
+                with Products() as products[k]:
+                    update(samples)
             watch = Watch(self._device)
             update(samples)
-            self._channel.answer({**watch.read(), "tokens": sum(map(tokens, samples))})
+            answer = {**watch.read(), "tokens": sum(map(tokens, samples))}
+            watch = Watch(self._device)
+            with torch.no_grad():
+                products[k].again()
+            self._channel.answer({**answer, "products": watch.read()["seconds"]})
 
 
 def tokens(sample: dict) -> int:

@@ -73,9 +73,11 @@ def test_the_page_has_the_rows_of_the_figures_that_are_kept() -> None:
         assert [name, *table1.as_row(printed, result)] in cells
 
 
-def test_the_page_of_results_comes_from_the_files_of_results_and_from_nothing_else() -> None:
-    page = results_page.make_page(DOCS / "results", DOCS / "results.md")
-    assert page == (DOCS / "results.md").read_text()
+def test_the_tables_of_results_are_those_of_their_files() -> None:
+    page = DOCS / "results.md"
+    assert results_page.make_page(page) == page.read_text()
+    files = {path.name for path in (DOCS / "results").iterdir()}
+    assert {name for _, name in results_page.PLACE.findall(page.read_text())} == files
 
 
 def shows(block: str, source: str) -> bool:
