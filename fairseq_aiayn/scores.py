@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from html import entities, unescape
@@ -158,20 +159,29 @@ def language_of(target_lang: str) -> str:
 def tokenizer_of(language: str, reference: Sequence[str]) -> str:
     """Return the name of sacreBLEU's tokenizer for a language, "char" if it is not installed, or if
     most letters are of scripts without spaces between words: 13a finds no words there."""
-    import regex
-
     if language in TOKENIZERS:
         try:
             sacrebleu_metric(TOKENIZERS[language])
         except ValueError:
             return "char"
         return TOKENIZERS[language]
+    return "char" if is_unspaced(Counter("\n".join(reference))) else "13a"
+
+
+def is_unspaced(characters: Mapping[str, int]) -> bool:
+    """Return whether most letters of a text, given by how often it has each character, are of
+    scripts without spaces between words."""
+    import regex
+
     # Unicode's classes of line breaks: SA needs a dictionary, ID and CJ break anywhere. Tibetan is
     # in neither, its syllables are separated, and not its words.
     unspaced = regex.compile(r"(?V1)[\p{L}\p{M}&&[\p{lb=SA}\p{lb=ID}\p{lb=CJ}\p{Tibetan}]]")
-    text = "\n".join(reference)
-    found, letters = len(unspaced.findall(text)), len(regex.findall(r"[\p{L}\p{M}]", text))
-    return "char" if 2 * found > letters else "13a"
+    letters = regex.compile(r"[\p{L}\p{M}]")
+    found, all_letters = (
+        sum(count for character, count in characters.items() if kind.match(character))
+        for kind in (unspaced, letters)
+    )
+    return 2 * found > all_letters
 
 
 def tokenizer_in(signature: str) -> str:

@@ -46,9 +46,11 @@ class Cleaning:
     languages: tuple[str, str]
     tokenizer: str  # one of TOKENIZERS; "none" only reduces white space to single spaces
     normalize: bool  # only for "moses"; see moses_tokenizer
-    max_length: int  # tokens per side
-    max_ratio: float | None  # longer side / shorter side, in tokens
+    max_length: int  # units per side
+    max_ratio: float | None  # longer side / shorter side, where the target is divided by `expected`
     lowercase: bool = False  # only for "moses"; see moses_tokenizer
+    characters: bool = False  # units are characters, where words are not separated; or else tokens
+    expected: float = 1.0  # units of a target for each of its source
 
 
 def clean_corpus(
@@ -113,11 +115,13 @@ def clean(
 
 def reason_to_drop(source: Sequence[str], target: Sequence[str], settings: Cleaning) -> str | None:
     """Return why a pair is dropped, or None if it is kept."""
-    shorter, longer = sorted((len(source), len(target)))
-    if not shorter:
+    sides = ["".join(side) if settings.characters else side for side in (source, target)]
+    lengths = [*map(len, sides)]
+    if not all(lengths):
         return "empty"
-    if longer > settings.max_length or max(map(len, (*source, *target))) > LONGEST_WORD:
+    if max(lengths) > settings.max_length or max(map(len, (*source, *target))) > LONGEST_WORD:
         return "too long"
+    shorter, longer = sorted((lengths[0], lengths[1] / settings.expected))
     if settings.max_ratio is not None and longer / shorter > settings.max_ratio:
         return "ratio"
     return None
@@ -157,10 +161,13 @@ def main() -> None:
         parser.add_argument("--lowercase", action="store_true")
         parser.add_argument("--max-length", type=int, required=True, metavar="TOKENS")
         parser.add_argument("--max-ratio", type=float)
+        parser.add_argument("--expected", type=float, default=1.0, help="target length / source's")
+        parser.add_argument("--characters", action="store_true", help="lengths are in characters")
         given = parser.parse_args()
         languages = given.source_lang, given.target_lang
         limits = given.max_length, given.max_ratio
-        settings = Cleaning(languages, given.tokenizer, given.normalize, *limits, given.lowercase)
+        units = given.lowercase, given.characters, given.expected
+        settings = Cleaning(languages, given.tokenizer, given.normalize, *limits, *units)
         texts = read_manifest(given.manifest).train
         counts = clean_corpus(texts, given.directory, settings, given.output, given.workers)
         print(table(counts), file=sys.stderr)

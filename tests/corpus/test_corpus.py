@@ -305,15 +305,26 @@ def test_a_line_stays_a_line(filtered):
     assert filtered(moses, "Wort\u00adteil", *options[:2]) == "Wort \u00ad teil\n"
 
 
-@given(*(st.integers(0, 8),) * 2, st.integers(1, 6), st.sampled_from([None, 1.0, 1.5, 2.0]))
-def test_a_pair_is_kept_by_the_lengths_of_its_sides(source, target, max_length, max_ratio):
-    sides = tuple(" ".join(["w"] * length) for length in (source, target))
-    settings = Cleaning(LANGUAGES, "none", False, max_length, max_ratio)
+@given(
+    *(st.integers(0, 8),) * 2,
+    st.integers(1, 6),
+    st.sampled_from([None, 1.0, 1.5, 2.0]),
+    st.sampled_from([0.5, 1.0, 2.0]),
+    st.booleans(),
+)
+def test_a_pair_is_kept_by_the_lengths_of_its_sides(
+    source, target, max_length, max_ratio, expected, characters
+):
+    """Lengths are in tokens or characters, the ratio is to that of the whole text."""
+    sides = tuple(("" if characters else " ").join(["w"] * length) for length in (source, target))
+    settings = Cleaning(
+        LANGUAGES, "none", False, max_length, max_ratio, characters=characters, expected=expected
+    )
     kept, counts = clean([tuple(side.encode() for side in sides)], settings)
-    shorter, longer = sorted((source, target))
+    shorter, longer = sorted((source, target / expected))
     reasons = {
         "empty": not shorter,
-        "too long": longer > max_length,
+        "too long": max(source, target) > max_length,
         "ratio": max_ratio is not None and longer > max_ratio * shorter,
         "kept": True,
     }
