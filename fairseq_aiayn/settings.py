@@ -195,6 +195,8 @@ class Fit(NamedTuple):
 
 
 FITS = (
+    # Of so few pairs, 10,000 merges would make whole words that are seen once or twice
+    Fit(10_000, MULTI30K_TINY, 2_000),
     Fit(100_000, MULTI30K_TINY, 10_000),
     Fit(1_000_000, replace(BASE, P_drop=MORE_DROPOUT, steps=50_000), 10_000),
 )

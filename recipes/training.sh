@@ -33,8 +33,8 @@ workers=auto      # processes that prepare the text; auto: one per core
 
 option_files+=("$recipes/training.sh")
 stock_training=() # a recipe's own options of stock fairseq-train, which override the row's
-normalize=() lowercase=() text_options=() our_search=() stock_search=() # for translation.sh
-side_by_side=false # an option of the demo
+normalize=() lowercase=() text_options=() our_search=() stock_search=() from= # for translation.sh
+side_by_side=false # an option of the demo and own_text
 programs=(curl)   # that the text needs
 node_wait=600     # seconds in which a lost node must be back
 # What a training depends on; others, such as --gpus, may change while it lasts: see README.md.

@@ -13,6 +13,7 @@
 #   subwords, subword_flags     byte_pairs, with the min_count of a word, or word_pieces
 #   vocabulary                  its size, about
 #   text_options                names of its own options that change the text
+#   from                        a model to go on with, or empty
 #   our_search, stock_search    only where the search is not the paper's
 # training.sh sets flags, search (`aiayn flags`), data, checkpoint, cpu; lib.sh has stage, run, end.
 
@@ -66,13 +67,22 @@ stage 2 clean && {
 }
 
 learned=$exp/subwords/pieces.model as=--model # sentencepiece's, and the option that names it
-dictionary=(--srcdict "$exp/subwords/dict.txt") # not one with what no piece has
-[[ $subwords == word_pieces ]] || learned=$exp/subwords/codes as=--codes dictionary=() # subword-nmt's
+dictionary=(--joined-dictionary --srcdict "$exp/subwords/dict.txt") # not one with what no piece has
+[[ $subwords == word_pieces ]] || # subword-nmt's
+    learned=$exp/subwords/codes as=--codes dictionary=(--joined-dictionary)
+pretrained=() # a model that is trained further brings its own
+if [[ -n $from ]]; then
+    pretrained=(--finetune-from-model "$exp/subwords/model.pt") learned=$exp/subwords/model/${learned##*/}
+    dictionary=(--srcdict "$exp/subwords/model/source.txt" --tgtdict "$exp/subwords/model/target.txt")
+fi
 
 stage 3 subwords && { # one vocabulary for both languages (section 5.1)
     run rm -rf "$exp/subwords"
     run mkdir "$exp/subwords"
-    if [[ $subwords == byte_pairs ]]; then
+    if [[ -n $from ]]; then
+        run aiayn export "$from" --no-ctranslate2 --output "$exp/subwords/model"
+        run aiayn export "$exp/subwords/model" --to fairseq --output "$exp/subwords/model.pt"
+    elif [[ $subwords == byte_pairs ]]; then
         run -o "$exp/subwords/text" cat "${languages[@]/#/"$exp/tokens/train."}"
         run -i "$exp/subwords/text" -o "$exp/subwords/counts" subword-nmt get-vocab
         run -i "$exp/subwords/counts" -o "$exp/subwords/words" \
@@ -82,7 +92,7 @@ stage 3 subwords && { # one vocabulary for both languages (section 5.1)
         run rm "$exp/subwords/text" "$exp/subwords/counts" "$exp/subwords/words"
     else
         run python "$module" fairseq_aiayn.corpus.subwords learn "${subword_flags[@]}" \
-            --text "${languages[@]/#/"$exp/tokens/train."}" --dictionary "${dictionary[1]}" --output "$learned"
+            --text "${languages[@]/#/"$exp/tokens/train."}" --dictionary "${dictionary[2]}" --output "$learned"
     fi
     for set in train valid test; do
         for language in "${languages[@]}"; do
@@ -94,7 +104,7 @@ stage 3 subwords && { # one vocabulary for both languages (section 5.1)
 
 stage 4 binarize && { # one dictionary, as shared embeddings need it (section 3.4)
     run rm -rf "$exp/bin"
-    run -q fairseq-preprocess "${pair[@]}" --joined-dictionary "${dictionary[@]}" --workers "$workers" \
+    run -q fairseq-preprocess "${pair[@]}" "${dictionary[@]}" --workers "$workers" \
         --trainpref "$exp/subwords/train" --validpref "$exp/subwords/valid" \
         --testpref "$exp/subwords/test" --destdir "$exp/bin"
     # What aiayn export needs to know: how plain text becomes these subwords.
@@ -132,7 +142,8 @@ for system in $systems; do
             --eval-bleu-detok "${tokenizer/none/space}")
 
         # launch adds where files go, precision, processes and --train_options.
-        stage 5 train && launch fairseq-train "${data[@]}" "${flags[@]}" --seed "$seed" "${measure[@]}"
+        stage 5 train && launch fairseq-train "${data[@]}" "${flags[@]}" --seed "$seed" "${measure[@]}" \
+            "${pretrained[@]}"
 
         if ((average > 1)); then
             stage 6 average "$average" && run -n average aiayn average --last "$average" \

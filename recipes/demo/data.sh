@@ -1,16 +1,15 @@
-# The demo's text: with --corpus the user's own, otherwise that of Debian's LibreOffice help packages
-# (MPL-2.0), which are downloaded and unpacked into EXP, not installed.
+# The demo's text: that of Debian's LibreOffice help packages (MPL-2.0), which are downloaded and
+# unpacked into EXP, not installed.
 
 # Make EXP/downloads/{train,valid,test}.*.
 make_text() {
-    local text=(--corpus "$corpus")
-    if [[ -z $corpus ]]; then
-        unpack_help libreoffice-help-en-us "libreoffice-help-$target_lang"
-        text=(--help-root "$exp/downloads/help/usr/share/libreoffice/help")
-    fi
-    run python "$here/prepare.py" "${text[@]}" --source-lang "$source_lang" \
-        --target-lang "$target_lang" --output "$exp/downloads" \
-        --max-words "$max_words" --held-out "$held_out"
+    unpack_help libreoffice-help-en-us "libreoffice-help-$target_lang"
+    local text=(--source-lang en --target-lang "$target_lang")
+    run mkdir -p "$exp/downloads/pairs"
+    run python "$here/prepare.py" --help-root "$exp/downloads/help/usr/share/libreoffice/help" \
+        "${text[@]}" --max-words "$max_words" --output "$exp/downloads/pairs/train.tsv"
+    run python "$recipes/own_text/own_text.py" --corpus "$exp/downloads/pairs" "${text[@]}" \
+        --held-out "$held_out" --output "$exp/downloads"
 }
 
 # Download and unpack the packages, in any version; the first download's checksums hold later on.
@@ -19,8 +18,7 @@ unpack_help() {
     if [[ ! -e $debs/SHA256SUMS ]]; then
         apt-cache show "$@" &>/dev/null || ((EUID != 0)) || run -q apt-get update || true # its lists
         [[ $dry_run == true ]] || apt-cache show "$@" &>/dev/null ||
-            fatal "apt does not offer $*: --corpus DIR takes text of your own, and" \
-                "recipes/multi30k/run.sh needs no apt"
+            fatal "apt does not offer $*: recipes/multi30k and recipes/own_text need no apt"
         run rm -rf "$debs"
         run mkdir -p "$debs"
         run env -C "$debs" apt-get -o APT::Sandbox::User=root download "$@"

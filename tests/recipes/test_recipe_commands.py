@@ -25,10 +25,9 @@ from recipe_runs import (
     write_tool,
 )
 
-DEMO, MULTI30K, GERMAN, FRENCH, PARSING, TABLE3 = (
-    RECIPES / name / "run.sh"
-    for name in ("demo", "multi30k", "wmt14_en_de", "wmt14_en_fr", "wsj_parsing", "table3")
-)
+NAMES = ("demo", "multi30k", "wmt14_en_de", "wmt14_en_fr", "wsj_parsing", "table3", "own_text")
+DEMO, MULTI30K, GERMAN, FRENCH, PARSING, TABLE3, OWN = (RECIPES / each / "run.sh" for each in NAMES)
+OF_OWN = ("--source_lang", "de", "--target_lang", "en", "--corpus")
 RECIPE = {DEMO: (), MULTI30K: (), GERMAN: (), FRENCH: ()}
 RECIPE |= {PARSING: ("--corpus", "gum"), TABLE3: ("--rows", "base", "--")}
 CPU, EIGHT = ("--device", "cpu"), ("--gpus", "8")
@@ -251,6 +250,16 @@ WRONG = {
     DEMO: [
         (["--bpe_codes", "0"], "--bpe_codes must be a whole number from 1 to 999999999, got '0'"),
         (["--max_words", "0"], "--max_words must be auto or a whole number from 1 to 1000"),
+    ],
+    OWN: [
+        (
+            ["--source_lang", "de-DE"],
+            "--source_lang must be a code such as de or pt_BR, got 'de-DE'",
+        ),
+        ([*OF_OWN, "none"], "--corpus must be a directory with your text, got 'none'"),
+        ([*OF_OWN, "exp"], "--corpus must be a directory"),
+        ([*OF_OWN, "."], "expected train.de and train.en, or train.tsv, plain or .gz, got none"),
+        ([*OF_OWN, ".", "--from", "x", "--system", "both"], "--from takes no --system, --row or"),
     ],
     GERMAN: [
         (["--row", "bsae"], "this training is not possible"),

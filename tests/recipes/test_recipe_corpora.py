@@ -1,12 +1,16 @@
-"""What the demo takes from the help or from a user's text, drops and holds out; further trees."""
+"""What the demo takes from the help, what is made of a text of one's own; further trees."""
 
 import gzip
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import augment
+import own_text
 import prepare
 import pytest
-from faults import fault_of
+from recipe_runs import call, lines_of, refusal
 
 from fairseq_aiayn.treebank.trees import parse_trees, words_of, write_tree
 
@@ -22,10 +26,6 @@ def write_pages(root: Path, name: str, english: bytes, german: bytes) -> None:
         path = root / directory / "text" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-
-
-def write(directory: Path, name: str, lines: list[str]) -> None:
-    (directory / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
 def test_help_text_is_what_a_reader_sees():
@@ -107,62 +107,75 @@ def test_sentences_are_split_where_they_end_and_only_where_the_counts_agree():
     assert pairs("One. Two.", "Eins, zwei.") == [("One. Two.", "Eins, zwei.")]
 
 
-def test_held_out_documents_and_sentences_never_stay_in_training():
+def write_text(directory: Path, files: dict[str, Sequence[str]]) -> None:
+    """Write files of these lines, by their names."""
+    for name, lines in files.items():
+        text = "".join(f"{line}\n" for line in lines).encode()
+        (directory / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+
+
+def write_sets(directory: Path, held_out: int, *options: object) -> CompletedProcess:
+    """Run the script that writes the sets of a text to its directory out."""
+    words = ("--corpus", directory, "--source-lang", "en", "--target-lang", "de")
+    words += ("--held-out", held_out, "--output", directory / "out")
+    return call([sys.executable, own_text.__file__, *words, *options])
+
+
+def sets_of(directory: Path) -> dict[str, list[tuple[str, str]]]:
+    sides = {
+        name: [lines_of(directory / f"out/{name}.{language}") for language in LANGUAGES]
+        for name in own_text.SETS
+    }
+    return {name: list(zip(*lines, strict=True)) for name, lines in sides.items()}
+
+
+def test_held_out_documents_and_sentences_never_stay_in_training(tmp_path):
     lines = [
         (f"sentence {d} {k}" if k else "the same sentence", f"Satz {d} {k}", f"page{d}.html")
         for d in range(500)
         for k in range(1 + d % 7)
     ]
-    pairs, documents = [line[:2] for line in lines], [line[2] for line in lines]
-    splits = prepare.hold_out(pairs, documents, 90)
+    write_text(tmp_path, {"train.tsv": ["\t".join(line) for line in lines]})
+    assert write_sets(tmp_path, 90).returncode == 0
+    sets = sets_of(tmp_path)
     page_of = {target: document for _, target, document in lines}
-    pages_of = {name: {page_of[target] for _, target in splits[name]} for name in splits}
-    assert min(map(len, splits.values())) >= 60
+    pages_of = {name: {page_of[target] for _, target in sets[name]} for name in sets}
+    assert min(map(len, sets.values())) >= 60
     assert not pages_of["train"] & pages_of["test"] and not pages_of["train"] & pages_of["valid"]
     assert not pages_of["valid"] & pages_of["test"]
-    held_out = {source for name in ("valid", "test") for source, _ in splits[name]}
-    assert not held_out & {source for source, _ in splits["train"]}
-    assert splits == prepare.hold_out(pairs, documents, 90)
+    held_out = {source for name in ("valid", "test") for source, _ in sets[name]}
+    assert not held_out & {source for source, _ in sets["train"]}
 
 
-def test_text_without_documents_is_held_out_in_blocks(tmp_path):
-    for language in LANGUAGES:
-        lines = [*(f"grüner {language} {k} words" for k in range(200)), "", "x " * 10_000]
-        (tmp_path / f"news.{language}.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    splits = prepare.read_files(tmp_path, LANGUAGES, 40, 1000)
-    assert [len(splits[name]) for name in ("train", "valid", "test")] == [180, 10, 10]
-    assert splits["valid"][0] == ("grüner en 180 words", "grüner de 180 words")
-    assert splits["test"][-1][0] == "grüner en 199 words"
+def test_text_without_documents_is_held_out_in_blocks_of_lines(tmp_path):
+    """Breaks if single lines are held out: their neighbours are alike."""
+    lines = [f" grüner  Satz {k} " for k in range(1_000)]
+    valid = {"dev.en": ["one"], "dev.de": ["eins"]}
+    write_text(tmp_path, {"train.en.gz": lines, "train.de": lines, **valid})
+    said = write_sets(tmp_path, 1_000).stderr
+    sets = sets_of(tmp_path)
+    assert sets["valid"] == [("one", "eins")] and [*map(len, sets.values())] == [50, 1, 950]
+    numbers = sorted(int(source.split()[2]) for source, _ in sets["test"])
+    assert sets["test"][0][0].startswith("grüner Satz ")
+    assert all(numbers[k] % 10 == k % 10 for k in range(50)) and numbers != [*range(950, 1_000)]
+    assert "test: 50 pairs, held out of train" in said and "train: 950 pairs\n" in said
 
 
-def test_given_splits_stay_and_only_training_text_is_shortened(tmp_path, capsys):
-    for language in LANGUAGES:
-        for name in ("train", "valid", "test", "other"):
-            write(tmp_path, f"{name}.{language}", ["a short line", "w " * 50, "w " * 10_000, " "])
-    splits = prepare.read_files(tmp_path, LANGUAGES, 40, 1000)
-    assert [len(splits[name]) for name in ("train", "valid", "test")] == [1, 2, 2]
-    assert "train: 1 pairs have a sentence of valid" in capsys.readouterr().err
+def test_what_is_left_out_of_a_set_is_said(tmp_path):
+    test = ["same\tgleich", "\tleer", f"{'w ' * 251}\tlang"]
+    train = ["x\tgleich", "same\ty", f"{'w ' * 251}\tlang", "new\tneu"]
+    write_text(tmp_path, {"test.tsv": test, "valid.tsv": ["a\tb"], "train.tsv": train})
+    said = write_sets(tmp_path, 9).stderr.splitlines()
+    out = "left out: 1 with an empty side, 1 of more than 250 words"
+    assert said == [
+        f"test: 1 pairs; {out}",
+        "valid: 1 pairs",
+        "train: 2 pairs; left out: 2 with a side of test or valid",
+    ]
+    assert sets_of(tmp_path)["train"] == [(("w " * 251).strip(), "lang"), ("new", "neu")]
 
 
-def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
-    for lines, message in (
-        (["w " * 50] * 30, "text: must have pairs of 1 to 40 words, got none"),
-        (["w"] * 20, "not repeat its sentences"),
-    ):
-        for language in LANGUAGES:
-            write(tmp_path, f"text.{language}", lines)
-        with pytest.raises(ValueError, match=message):
-            prepare.read_files(tmp_path, LANGUAGES, 40, 1000)
-
-
-def test_files_without_their_other_side_are_refused(tmp_path):
-    own = tmp_path, LANGUAGES, 9, 9
-    (tmp_path / "a.en").write_text("one\ntwo\n")
-    missing = "must be a directory with NAME.en and NAME.de (or with .gz), of one NAME or "
-    assert fault_of(prepare.read_files, *own).startswith(f"{tmp_path}: {missing}")
-    (tmp_path / "a.de").write_text("eins\n")
-    lines = f"{tmp_path}/a.de: expected as many lines as in {tmp_path}/a.en, got 1"
-    assert fault_of(prepare.read_files, *own) == lines
+COLUMNS = "train.tsv:2: expected a source, a tab and a target, got 1 columns"
 
 
 def trees(text: str) -> list:
@@ -191,3 +204,54 @@ def test_pairs_are_two_sentences_of_80_words_at_most_and_always_the_same():
     for pair in pairs:
         assert len(pair.children) == 2 and len(words_of(pair)) <= 80
         assert {child for child in pair.children} <= {tree.children[0] for tree in gold}
+
+
+@pytest.mark.parametrize(
+    ("message", "files"),
+    [
+        ("expected train.en and train.de, or train.tsv, plain or .gz, got none", {}),
+        ("got train.en", {"train.en": ["a"]}),
+        (
+            "got train.en, train.en.gz, train.de",
+            dict.fromkeys(("train.en.gz", "train.en", "train.de"), "a"),
+        ),
+        (
+            "train.de: expected as many lines as in",
+            {"train.en": ["one", "two"], "train.de": ["eins"]},
+        ),
+        (COLUMNS, {"train.tsv": ["a\tb", "c"]}),
+        ("expected sentences in both languages, got none", {"train.tsv": ["\t"]}),
+        ("test: expected pairs, got none", {"train.tsv": ["a\tb"] * 9}),
+        ("valid: expected pairs, got none; left out: 10 with", {"train.tsv": ["a\tb"] * 200}),
+        ("got valid.tsv, dev.tsv", {"train.tsv": ["a\tb"], "valid.tsv": ["x"], "dev.tsv": ["x"]}),
+    ],
+)
+def test_files_that_are_no_text_end_with_one_line(tmp_path, message, files):
+    write_text(tmp_path, files)
+    done = write_sets(tmp_path, 9)
+    assert done.returncode == 1 and message in done.stderr.splitlines()[-1]
+    assert not [*tmp_path.glob("out/train*")]
+
+
+def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path):
+    (tmp_path / "train.tsv").write_bytes(b"a\tb\n\xff\tc\n")
+    assert f"{tmp_path}/train.tsv:2: byte 1 (0xff) is not UTF-8" in refusal(write_sets(tmp_path, 9))
+
+
+@pytest.mark.parametrize(
+    ("pair", "pairs", "device", "fits"),
+    [
+        (("one two", "eins zwei"), 300, "cpu", "300 words 1.0 multi30k_tiny 8000 0.3 2000"),
+        (("one two", "eins"), 30_000, "cuda", "30000 words 0.5 multi30k_tiny 8000 0.3 10000"),
+        (("ab", "x"), 100_001, "cuda", "100001 words 1.0 base 50000 0.3 10000"),
+        (("ab", "x"), 100_001, "cpu", "100001 words 1.0 multi30k_tiny 8000 0.3 10000"),
+        (("book on it", "书"), 300, "cuda", "300 characters 0.12 multi30k_tiny 8000 0.3 2007"),
+        (("หนังสือ", "a book"), 300, "cuda", "300 characters 0.71 multi30k_tiny 8000 0.3 2011"),
+        (("책이 있다", "a book"), 300, "cuda", "300 words 1.0 multi30k_tiny 8000 0.3 2000"),
+    ],
+)
+def test_what_fits_a_text_is_by_its_size_and_script(tmp_path, pair, pairs, device, fits):
+    write_text(tmp_path, {"train.tsv": ["\t".join(pair)] * pairs})
+    corpus = own_text.survey(tmp_path, LANGUAGES, 1000)
+    words = (corpus.pairs, corpus.unit, corpus.expected, *own_text.choices(corpus, device == "cpu"))
+    assert " ".join(map(str, words)).startswith(f"{fits} ")

@@ -28,6 +28,7 @@ from recipe_runs import (
     with_holds,
 )
 
+from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
 from fairseq_aiayn.inference.export import folder_or_run, text_of_data
 from fairseq_aiayn.treebank.evalb import score_files, summarize
@@ -63,7 +64,7 @@ def results(exp: Path, run: str = RUN) -> dict[str, bytes]:
     return {
         str(path.relative_to(exp)): path.read_bytes()
         for path in paths
-        if path.name not in ("preprocess.log", "sha256")
+        if path.is_file() and path.name not in ("preprocess.log", "sha256")
     }
 
 
@@ -151,19 +152,25 @@ def test_another_set_and_another_number_of_checkpoints_need_no_training(german, 
     assert files_of(exp / RUN / "checkpoints") == trained
 
 
+def own_text(directory: Path, *options: object) -> list[object]:
+    """Return the command of a recipe for a text of one's own, which is invented."""
+    (directory / "own").mkdir(exist_ok=True)
+    for language, lines in zip(("en", "de"), invented_pairs(400, 3), strict=True):
+        (directory / f"own/train.{language}").write_text("".join(f"{line}\n" for line in lines))
+    words = [RECIPES / "own_text/run.sh", "--corpus", directory / "own", "--source_lang", "en"]
+    words += ["--target_lang", "de", "--device", "cpu", "--workers", "1"]
+    return [*words, "--exp", directory / "exp", *options]
+
+
 def test_both_systems_side_by_side_end_as_the_printed_script(tmp_path):
-    (tmp_path / "own").mkdir()
-    for language, lines in zip(("en", "de"), invented_pairs(200, 3), strict=True):
-        (tmp_path / f"own/text.{language}").write_text("".join(f"{line}  \n" for line in lines))
-    words = [RECIPES / "demo/run.sh", "--corpus", tmp_path / "own", "--bpe_codes", "60", *SHORT]
-    words += ["--average", "1", "--device", "cpu", "--workers", "1", "--exp", tmp_path / "exp"]
     tools = with_stand_ins(tmp_path / "tools")
+    words = own_text(tmp_path, *SHORT, "--average", "1", "--system", "both", "--vocabulary", "60")
     failed = call([*words, "--side_by_side"], **tools, STAND_IN_FAILS="transformer")
     assert failed.returncode == 1 and (tmp_path / "exp" / RUN / "score.json").exists()
     assert re.search("(?m)^stock: .* stage 5-train failed .* takes transformer;", failed.stderr)
     assert "stage 9-table" in finish([*words, "--side_by_side"], **tools).stderr
     assert stages_run(finish([*words, "--side_by_side"], **tools).stderr) == []
-    for option in ("--max_words", "--held_out"):
+    for option in ("--vocabulary", "--held_out"):
         other = call([*words, option, "70", "--stop_stage", "4"], **tools)
         assert "--force replaces it" in other.stderr
     runs = (RUN, "stock-tiny-1")
@@ -182,6 +189,22 @@ def test_both_systems_side_by_side_end_as_the_printed_script(tmp_path):
     subprocess.run(["bash", "-e"], check=True, input=script, text=True, env=environment(**tools))
     assert [results(tmp_path / "exp", run) for run in runs] == beside
     assert (tmp_path / "exp" / RUN / "settings.json").exists()
+
+
+def test_a_run_and_an_exported_model_go_on_alike_on_another_text(german, tmp_path):
+    """Breaks if another vocabulary, other sizes or other weights are taken than the model's."""
+    exp, _ = german
+    assert main(["export", str(exp / RUN), "--output", str(tmp_path / "folder")]) == 0
+    words = own_text(tmp_path, *SHORT[2:-2])  # row and layers are the model's
+    for model in (exp / RUN, tmp_path / "folder"):
+        finish([*words, "--from", model, "--exp", tmp_path / f"from-{model.name}"])
+    ours, theirs = tmp_path / f"from-{RUN}", tmp_path / "from-folder"
+    assert results(ours) == results(theirs)
+    assert (ours / "bin/codes").read_bytes() == (exp / "bin/codes").read_bytes()
+    assert lines_of(ours / "bin/dict.en.txt") == lines_of(exp / "bin/dict.en.txt")
+    log = (ours / RUN / "recipe.log").read_text()
+    assert "loading pretrained model from" in log and "--encoder-layers 1" in log
+    assert results(ours)["bin/text.json"] == results(exp)["bin/text.json"]
 
 
 SAME = "Il a dit\u00a0: « Straße-NAME\u2019s » & «\u00adoui\u00ad» … 12.5"

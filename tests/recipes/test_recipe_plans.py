@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from functools import cache
@@ -51,9 +52,26 @@ EXPERIMENTS = [
                (*NORMALIZED, *LENGTHS)),
     Experiment("multi30k", ("--row", "multi30k_tiny"), paper.ROWS["multi30k_tiny"], ("en", "de"),
                (*NORMALIZED, "--lowercase", *LENGTH), PUBLISHED),
+    Experiment("own_text", ("--corpus", "own", "--source_lang", "de", "--target_lang", "en"),
+               paper.ROWS["multi30k_tiny"], ("de", "en"), (*NORMALIZED, *LENGTHS)),
+    Experiment("own_text", ("--corpus", "own", "--source_lang", "en", "--target_lang", "zh"),
+               paper.ROWS["multi30k_tiny"], ("en", "zh"),
+               ("--tokenizer", "none", "--max-length", "1000", "--max-ratio", "2")),
     Experiment("demo", (), paper.ROWS["tiny"], ("en", "de"), (*MOSES, "--max-length", "1000")),
     Experiment("wsj_parsing", ("--corpus", "gum"), paper.ROWS["parsing_tiny"], ("words", "tree")),
 ]  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_text(tmp_path_factory):
+    """Work beside a small text in three languages."""
+    before, directory = os.getcwd(), tmp_path_factory.mktemp("beside")
+    (directory / "own").mkdir()
+    for language, line in {"de": "ein Satz", "en": "a sentence", "zh": "一句话"}.items():
+        (directory / f"own/train.{language}").write_text(f"{line}\n" * 99, encoding="utf-8")
+    os.chdir(directory)
+    yield
+    os.chdir(before)
 
 
 @cache
@@ -196,7 +214,7 @@ def test_every_set_and_side_goes_through_the_same_steps(one):
     (cleaning,) = of(shown, "fairseq_aiayn.corpus.cleaning")
     assert has(cleaning.words, one.cleaning)
     require(cleaning.words, dict(zip(("--source-lang", "--target-lang"), one.languages)))
-    require(cleaning.words, {"--max-ratio": "1.5" if "--max-ratio" in one.cleaning else None})
+    require(cleaning.words, {"--max-ratio": value(one.cleaning, "--max-ratio")})
     steps = [word for word in one.cleaning if word in ("--normalize", "--lowercase")]
     sets = [f"{name}.{language}" for name in ("valid", "test") for language in one.languages]
     moses = of(shown, "fairseq_aiayn.corpus.moses")
