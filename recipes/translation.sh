@@ -36,7 +36,7 @@ check_needs 1 --manifest "$manifest" "${pair[@]}" --vocab "$vocabulary" --progra
 
 stage 1 download && {
     if declare -F make_text >/dev/null; then
-        make_text # defined by the demo: writes EXP/downloads/{train,valid,test}.*
+        make_text # defined by a run.sh: writes EXP/downloads/{train,valid,test}.*
     else
         downloads=$(python "$module" fairseq_aiayn.corpus.manifest --manifest "$manifest" "${pair[@]}")
         while IFS=$'\t' read -r url file checksum bytes <&3; do

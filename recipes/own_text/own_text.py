@@ -30,12 +30,11 @@ from fairseq_aiayn.settings import ENCODER_AND_DECODER, FITS, SIDES, Fit, fittin
 SETS = {"test": ("test",), "valid": ("valid", "dev"), "train": ("train",)}
 LONGEST = {"words": 250, "characters": 1_000}  # of a sentence
 HELD_OUT_SHARE = 0.05  # the largest share of train for each set that is held out
-DOCUMENT_SHARE = (
-    0.1  # of such a set; a document with more lines than this, and SHORT, stays in train
-)
-SHORT = 10  # lines
+DOCUMENT_SHARE, SHORT = 0.1, 10  # of such a set, lines: a document with more of both stays in train
 CPU_TOKENS = 6_000  # per second, of multi30k_tiny on two cores of an AMD EPYC (docs/results.md)
 TUNING = 0.1  # of the updates of a training from the beginning, and of its highest learning rate
+SIZES = {f"{side}_{name}": N for name, N in ENCODER_AND_DECODER.items() for side in SIDES}
+SIZES |= {"d_k": "d_k", "d_v": "d_v"}
 
 Pair = tuple[str, str]
 
@@ -49,25 +48,24 @@ class Corpus:
     unit: str  # of lengths: characters if a side has no spaces between words, or else words
     expected: float  # units of a target for each of its source
     characters: int  # different ones
-    block: int  # lines that are a document, where documents have no names
+    block: int  # lines that are a document; 0 if documents have names
     set_of: dict[str, str]  # documents that are not in train
 
     def read(self, name: str) -> Iterator[Pair]:
         """Yield the pairs of a set that is given, or of the documents of train that are in it."""
         is_given = name != "train" and self.files[name]
-        for number, (*pair, document) in enumerate(
-            read_lines(self.files[name] or self.files["train"])
-        ):
-            document = document or str(number // self.block)
+        lines = read_lines(self.files[name] or self.files["train"])
+        for number, (source, target, document) in enumerate(lines):
+            document = str(number // self.block) if self.block else document
             if is_given or self.set_of.get(document, "train") == name:
-                yield pair[0], pair[1]
+                yield source, target
 
 
 def survey(directory: Path, languages: Pair, held_out: int) -> Corpus:
     """Read train; raises OSError or ValueError for files that cannot be used."""
     files = {name: files_of(directory, name, languages) for name in SETS}
-    characters, words, pairs = (Counter[str](), Counter[str]()), [0, 0], 0
-    documents = Counter[str]()
+    characters, words = (Counter[str](), Counter[str]()), [0, 0]
+    documents, pairs = Counter[str](), 0
     for pairs, (*sides, document) in enumerate(read_lines(files["train"]), start=1):
         documents[document] += 1
         for side, line in enumerate(sides):
@@ -79,8 +77,8 @@ def survey(directory: Path, languages: Pair, held_out: int) -> Corpus:
     totals = [side.total() for side in characters] if unit == "characters" else words
     expected = float(f"{totals[1] / totals[0]:.2g}")
     size = max(1, min(held_out, int(HELD_OUT_SHARE * pairs)))
-    block = max(SHORT, int(DOCUMENT_SHARE * size))
-    if documents.keys() == {""}:
+    block = 0 if documents.keys() != {""} else max(SHORT, int(DOCUMENT_SHARE * size))
+    if block:
         documents = Counter({str(number): block for number in range(pairs // block)})
     set_of = held_out_documents(documents, size, [name for name in SETS if not files[name]])
     return Corpus(files, pairs, unit, expected, len(characters[0] | characters[1]), block, set_of)
@@ -124,9 +122,8 @@ def read_lines(files: list[Path]) -> Iterator[tuple[str, str, str]]:
     """Yield source, target, both with single spaces, and document of each line of two files or a
     table; raises what `read_line_pairs` does, and ValueError for another number of columns."""
     table = (line.split("\t") for line in stream_lines(files[0]))
-    for number, columns in enumerate(
-        read_line_pairs(*files) if len(files) == 2 else table, start=1
-    ):
+    lines = read_line_pairs(*files) if len(files) == 2 else table
+    for number, columns in enumerate(lines, start=1):
         if len(columns) not in (2, 3):
             expected = "expected a source, a tab and a target"
             raise ValueError(f"{files[0]}:{number}: {expected}, got {len(columns)} columns")
@@ -167,14 +164,14 @@ def write_sets(corpus: Corpus, languages: Pair, output: Path) -> None:
 # --- what fits --------------------------------------------------------------------------------
 
 
-def choices(corpus: Corpus, is_cpu: bool) -> list[object]:
+def choices(corpus: Corpus, is_cpu: bool) -> tuple[str, int, float, int, int]:
     """Return what fits the text: its row, updates, dropout and vocabulary, and minutes on a CPU."""
-    fit = fitting(corpus.pairs) or Fit(math.inf, BASE, VOCABULARY_EN_DE)
+    fit = fitting(corpus.pairs) or Fit(corpus.pairs, BASE, VOCABULARY_EN_DE)
     row = FITS[0].row if is_cpu else fit.row  # on a CPU, the others take days
     # SentencePiece counts characters among its pieces, subword-nmt only what it merges
     vocabulary = fit.vocabulary + corpus.characters * (corpus.unit == "characters")
     minutes = round(row.steps * row.batch_tokens / CPU_TOKENS / 60)
-    return [row.name, row.steps, row.P_drop, vocabulary, minutes]
+    return row.name, row.steps, row.P_drop, vocabulary, minutes
 
 
 def tuning(model: Path, steps: int) -> list[object]:
@@ -189,11 +186,10 @@ def tuning(model: Path, steps: int) -> list[object]:
     steps = max(1, int(TUNING * steps))
     warmup = max(1, steps // 10)
     factor = f"{TUNING * row.lr_factor * math.sqrt(warmup / row.warmup):.3g}"
-    sizes = [
-        f"{option(f'{side}_{name}')} {config.options[f'{side}_{name}']}"
-        for name, symbol in ENCODER_AND_DECODER.items()
-        for side in SIDES
-        if config.options.get(f"{side}_{name}", getattr(row, symbol)) != getattr(row, symbol)
+    sizes = [  # which fairseq would otherwise take from the row
+        f"{option(name)} {config.options[name]}"
+        for name, symbol in SIZES.items()
+        if config.options.get(name, getattr(row, symbol)) != getattr(row, symbol)
     ]
     return [text.pieces, text.normalize, text.lowercase, row.name, steps, warmup, factor, *sizes]
 

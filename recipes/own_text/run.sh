@@ -35,6 +35,7 @@ done
     fatal "--from takes no --system, --row or --vocabulary: they are the model's"
 [[ $exp != auto ]] || exp=$root/exp/own_text_${source_lang}_$target_lang
 require_outside corpus "$corpus"
+[[ -z $from ]] || require_outside from "$from"
 [[ $row$max_update == autoauto ]] || patience=${patience/auto/never}
 patience=${patience/auto/10}
 check_training
