@@ -1,7 +1,6 @@
 """What the demo takes from the help, what is made of a text of one's own; further trees."""
 
 import gzip
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -10,7 +9,7 @@ import augment
 import own_text
 import prepare
 import pytest
-from recipe_runs import call, lines_of, refusal
+from recipe_runs import lines_of, refusal, script
 
 from fairseq_aiayn.treebank.trees import parse_trees, words_of, write_tree
 
@@ -118,7 +117,7 @@ def write_sets(directory: Path, held_out: int, *options: object) -> CompletedPro
     """Run the script that writes the sets of a text to its directory out."""
     words = ("--corpus", directory, "--source-lang", "en", "--target-lang", "de")
     words += ("--held-out", held_out, "--output", directory / "out")
-    return call([sys.executable, own_text.__file__, *words, *options])
+    return script(own_text.__file__, *words, *options)
 
 
 def sets_of(directory: Path) -> dict[str, list[tuple[str, str]]]:
