@@ -18,6 +18,7 @@ from matplotlib import pyplot
 
 from fairseq_aiayn.nn.attention import attention
 
+ROOT = Path(__file__).parents[2]
 DOCS = Path(__file__).parents[2] / "docs"
 SPEC = importlib.util.spec_from_file_location("measure", DOCS / "table1" / "measure.py")
 table1 = importlib.util.module_from_spec(SPEC)
@@ -78,6 +79,17 @@ def test_the_tables_of_results_are_those_of_their_files() -> None:
     assert results_page.make_page(page) == page.read_text()
     files = {path.name for path in (DOCS / "results").iterdir()}
     assert {name for _, name in results_page.PLACE.findall(page.read_text())} == files
+
+
+def test_messages_that_are_explained_are_those_of_the_code() -> None:
+    sources = [*ROOT.glob("fairseq_aiayn/**/*.py"), *ROOT.glob("recipes/*.sh")]
+    code = "".join(path.read_text(encoding="utf-8") for path in sources)
+    code = re.sub(r'"\n\s*f?"', "", code)  # a message in several lines
+    ours = (DOCS / "troubleshooting.md").read_text(encoding="utf-8").partition("## Of this")[2]
+    rows = re.findall(r"^\| (`.*?) \|", ours, re.MULTILINE)
+    assert len(rows) > 9
+    for message in re.findall("`(.+?)`", " ".join(rows)):
+        assert message in code
 
 
 def shows(block: str, source: str) -> bool:

@@ -206,10 +206,10 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
     small_model(tmp_path / "exp").export(tmp_path / "demo-en-de")
     (tmp_path / "text.en").write_text("".join(f"{sentence}\n" for sentence in SENTENCES))
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     names: dict[str, object] = {}
     for block in re.findall(r"(?ms)^```python\n(.*?)^```$", page):
-        exec(compile(block, "docs/export.md", "exec"), names)  # noqa: S102
+        exec(compile(block, "docs/python.md", "exec"), names)  # noqa: S102
     printed = capsys.readouterr().out.splitlines()
     assert printed[2:] == names["translator"].translate(SENTENCES)
     assert names["weights"]["cross"].shape[-1] == len(names["rows"])
