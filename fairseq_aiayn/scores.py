@@ -176,12 +176,8 @@ def is_unspaced(characters: Mapping[str, int]) -> bool:
     # Unicode's classes of line breaks: SA needs a dictionary, ID and CJ break anywhere. Tibetan is
     # in neither, its syllables are separated, and not its words.
     unspaced = regex.compile(r"(?V1)[\p{L}\p{M}&&[\p{lb=SA}\p{lb=ID}\p{lb=CJ}\p{Tibetan}]]")
-    letters = regex.compile(r"[\p{L}\p{M}]")
-    found, all_letters = (
-        sum(count for character, count in characters.items() if kind.match(character))
-        for kind in (unspaced, letters)
-    )
-    return 2 * found > all_letters
+    letters = {c: count for c, count in characters.items() if regex.match(r"[\p{L}\p{M}]", c)}
+    return 2 * sum(letters[c] for c in letters if unspaced.match(c)) > sum(letters.values())
 
 
 def tokenizer_in(signature: str) -> str:

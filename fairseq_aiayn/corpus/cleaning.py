@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -165,9 +165,8 @@ def main() -> None:
         parser.add_argument("--characters", action="store_true", help="lengths are in characters")
         given = parser.parse_args()
         languages = given.source_lang, given.target_lang
-        limits = given.max_length, given.max_ratio
-        units = given.lowercase, given.characters, given.expected
-        settings = Cleaning(languages, given.tokenizer, given.normalize, *limits, *units)
+        asked = (getattr(given, each.name) for each in fields(Cleaning)[1:])
+        settings = Cleaning(languages, *asked)
         texts = read_manifest(given.manifest).train
         counts = clean_corpus(texts, given.directory, settings, given.output, given.workers)
         print(table(counts), file=sys.stderr)

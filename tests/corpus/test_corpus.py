@@ -309,17 +309,14 @@ def test_a_line_stays_a_line(filtered):
     *(st.integers(0, 8),) * 2,
     st.integers(1, 6),
     st.sampled_from([None, 1.0, 1.5, 2.0]),
-    st.sampled_from([0.5, 1.0, 2.0]),
-    st.booleans(),
+    st.sampled_from([(" ", 1.0), (" ", 0.5), ("", 1.0), ("", 2.0)]),
 )
-def test_a_pair_is_kept_by_the_lengths_of_its_sides(
-    source, target, max_length, max_ratio, expected, characters
-):
+def test_a_pair_is_kept_by_the_lengths_of_its_sides(source, target, max_length, max_ratio, unit):
     """Lengths are in tokens or characters, the ratio is to that of the whole text."""
-    sides = tuple(("" if characters else " ").join(["w"] * length) for length in (source, target))
-    settings = Cleaning(
-        LANGUAGES, "none", False, max_length, max_ratio, characters=characters, expected=expected
-    )
+    space, expected = unit
+    sides = tuple(space.join(["w"] * length) for length in (source, target))
+    limits = max_length, max_ratio, False, not space, expected
+    settings = Cleaning(LANGUAGES, "none", False, *limits)
     kept, counts = clean([tuple(side.encode() for side in sides)], settings)
     shorter, longer = sorted((source, target / expected))
     reasons = {

@@ -200,11 +200,9 @@ def test_a_run_and_an_exported_model_go_on_alike_on_another_text(german, tmp_pat
         finish([*words, "--from", model, "--exp", tmp_path / f"from-{model.name}"])
     ours, theirs = tmp_path / f"from-{RUN}", tmp_path / "from-folder"
     assert results(ours) == results(theirs)
-    assert (ours / "bin/codes").read_bytes() == (exp / "bin/codes").read_bytes()
-    assert lines_of(ours / "bin/dict.en.txt") == lines_of(exp / "bin/dict.en.txt")
-    log = (ours / RUN / "recipe.log").read_text()
-    assert "loading pretrained model from" in log and "--encoder-layers 1" in log
-    assert results(ours)["bin/text.json"] == results(exp)["bin/text.json"]
+    for name in ("codes", "dict.en.txt", "text.json"):
+        assert (ours / "bin" / name).read_bytes() == (exp / "bin" / name).read_bytes()
+    assert "loading pretrained model from" in (ours / RUN / "recipe.log").read_text()
 
 
 SAME = "Il a dit\u00a0: « Straße-NAME\u2019s » & «\u00adoui\u00ad» … 12.5"
