@@ -211,6 +211,9 @@ def by_length(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndar
     descends for odd ones, so that the last pairs of one length resemble the first of the next. The
     sort is stable.
     """
-    longer = np.maximum(source_lengths, target_lengths)
-    surplus = source_lengths - target_lengths
-    return np.lexsort((np.where(longer % 2 == 0, surplus, -surplus), longer))
+    longer, surplus = np.maximum(source_lengths, target_lengths), source_lengths - target_lengths
+    np.negative(surplus, out=surplus, where=longer % 2 == 1)
+    if longer.max(initial=0) < 2**15:  # which NumPy sorts in linear time
+        longer, surplus = longer.astype(np.int16), surplus.astype(np.int16)
+    order = surplus.argsort(kind="stable")
+    return order[longer[order].argsort(kind="stable")]
