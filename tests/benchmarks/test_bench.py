@@ -118,7 +118,7 @@ def test_all_parts_are_measured(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(bench, "SHORT_TRAINING", bench.SHORT_TRAINING | {"updates": 2})
     monkeypatch.setattr(workers, "FEWEST", 2)
     monkeypatch.setattr(bench, "FIRST_COMMANDS", bench.FIRST_COMMANDS[:2])
-    for name, value in {"LENGTH": 3, "STARTS": 2, "FIRST_TIMES": 2}.items():
+    for name, value in {"LENGTH": 3, "STARTS": 2, "FIRST_TIMES": 2, "BATCHES": 1}.items():
         monkeypatch.setattr(bench, name, value)
     result, data = tmp_path / "results" / "bench.json", prepared(tmp_path)
     line = ["bench.py", "--data", data, "--work", tmp_path / "work", "--json", result]
@@ -129,6 +129,9 @@ def test_all_parts_are_measured(tmp_path, monkeypatch, capsys):
     assert {"machine", "packages", "commit", "load_average", "written"} < found.keys()
     assert str(tmp_path) not in json.dumps(found)
     names = ["stock float32", "ours float32", "ours bfloat16", "CTranslate2 float32"]
+    shares = [each for each in found["found"] if each["name"] == "training, products ÷ update"]
+    assert [each["unit"] for each in shares] == names[:3]
+    assert all(0 < each["value"]["median"] < 1 for each in shares)
     of_training, of_translating = (found["measured"][part] for part in ("training", "translating"))
     for values in of_training.values():
         assert [len(values[name]) for name in names[:-1]] == [2, 2, 2]

@@ -153,6 +153,7 @@ def test_gpu_takes_a_recipe_from_text_to_bleu(tmp_path):
     manifest = make_corpus(RECIPES / "multi30k", tmp_path / "mirror", "de", 60)
     words = mirrored("multi30k", manifest, *SHORT, "--bpe_codes", "100")
     words += ["--exp", tmp_path / "exp", "--target_lang", "de", "--device", "cuda"]
+    words += ["--max_update", "2", "--average", "1"]
     done = finish(words, **in_front(python().parent, with_fork_server()))
     run = tmp_path / "exp" / "aiayn-tiny-1"
     settings = json.loads((run / "settings.json").read_text())

@@ -340,7 +340,7 @@ def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path):
     manifest = make_corpus(RECIPES / "multi30k", tmp_path / "mirror", "de", 30)
     tools = with_stand_ins(tmp_path / "tools") | {"STAND_IN_FAILS": "aiayn_a_h1"}
     words = [RECIPES / "table3/run.sh", "--corpus", "multi30k", "--rows", "a_h1 base", "--exp"]
-    words += [tmp_path / "exp", "--mirror", manifest.parent, "--max_update", "6", "--"]
+    words += [tmp_path / "exp", "--mirror", manifest.parent, "--max_update", "2", "--"]
     words += ["--manifest", manifest, "--bpe_codes", "100", "--device", "cpu"]
     result = call(words, **tools)
     assert result.returncode == 1 and "not finished: aiayn-a_h1-1" in result.stderr
