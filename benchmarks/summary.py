@@ -1,6 +1,6 @@
 """Print the figures of result files as a table in Markdown, such as that of docs/performance.md.
 
-python benchmarks/summary.py benchmarks/results/cpu.json exp/bench/results/cpu.json
+python benchmarks/summary.py benchmarks/results/zen5.json exp/bench/results/cpu.json
 """
 
 from __future__ import annotations
