@@ -195,7 +195,7 @@ def test_a_run_and_an_exported_model_go_on_alike_on_another_text(german, tmp_pat
     """Breaks if another vocabulary, other sizes or other weights are taken than the model's."""
     exp, _ = german
     assert main(["export", str(exp / RUN), "--output", str(tmp_path / "folder")]) == 0
-    words = own_text(tmp_path, *SHORT[2:-2])  # row and layers are the model's
+    words = own_text(tmp_path, *SHORT[2:-2], "--max_update", "2", "--average", "1")
     for model in (exp / RUN, tmp_path / "folder"):
         finish([*words, "--from", model, "--exp", tmp_path / f"from-{model.name}"])
     ours, theirs = tmp_path / f"from-{RUN}", tmp_path / "from-folder"
