@@ -25,7 +25,7 @@ max_update=auto    # updates of every row; auto: the default of the corpus's rec
 exp=auto           # output directory, which may be that of the corpus's recipe; auto: exp/table3/CORPUS
 # End of options
 
-own=() set_here=" row seeds system exp subset average patience node_rank master force stage stop_stage "
+own=() set_here=" dry_run row seeds system exp subset average patience node_rank master force stage stop_stage "
 while (($#)) && [[ $1 != -- ]]; do own+=("$1") && shift; done
 passed=("${@:2}")
 asked=$(printf '%s\n' "${own[@]}" | sed -n '/^--corpus$/{n;p}; s/^--corpus=//p' | tail -n 1)

@@ -287,6 +287,7 @@ WRONG = {
         (["--corpus", "../demo"], "--corpus must name a recipe"),
         (["--rows", "base", "--", "--patience", "3"], "--patience cannot stand after --"),
         (["--", "--stop-stage=4"], "--stop-stage cannot stand after --"),
+        (["--", "--dry_run"], "--dry_run cannot stand after --"),
         (["--gpus", "8"], "it stands after --: recipes/table3/run.sh -- --gpus 8"),
         (["--corpus", "multi30k", "--bpe-codes=9"], "recipes/table3/run.sh -- --bpe-codes 9"),
     ],
