@@ -94,6 +94,11 @@ def test_other_parts_enter_a_room_by_its_doors() -> None:
         assert count <= (MOST_DOORS if room in WIDE else MOST_DOORS - 10), room
 
 
+def test_tests_are_in_folders_named_for_what_they_test() -> None:
+    folders = {path.parent.name for path in Path(__file__).parent.glob("*/*.py")}
+    assert folders - set(RANK) <= {"benchmarks", "docs", "gpu", "recipes", "system", "torture"}
+
+
 def test_the_paper_part_needs_torch_only_and_the_plugin_alone_fairseq() -> None:
     users = {part_of(path) for path in TREES for name in imports(path) if name[0] == "fairseq"}
     assert users == {"plugin", "repairs"}

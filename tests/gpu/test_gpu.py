@@ -27,13 +27,18 @@ TRAININGS += ("--memory-efficient-fp16 --optimizer adam", "--fp16 --report-accur
 TRAININGS += ("--fp16 --eval-bleu --eval-bleu-detok space",)
 REFUSED = {
     "here + there": "same device",
+    "torch.cat([here, there])": "same device",
+    "there[rows]": "same device",
     "here @ here.half().T": "same dtype",
     "here.numpy()": "numpy",
 }
 COUNTED = {  # kernels, waits, copies to the GPU, results in float64
     "here.T[1:].reshape(-1).detach()": [1, 0, 0, 0],
+    "here + torch.tensor(1.0)": [1, 0, 0, 0],
     "here[rows]": [1, 0, 0, 0],
     "here[here > 3]": [2, 1, 0, 0],
+    "float(here.sum())": [1, 1, 0, 0],
+    "here.tolist()": [0, 1, 0, 0],
     "there.copy_(here)": [0, 1, 0, 0],
     "here.copy_(there.to('cuda'))": [1, 0, 1, 0],
     "here.double()": [1, 0, 0, 1],
@@ -144,8 +149,11 @@ def test_gpu_is_left_alone_by_an_export_and_by_attention(of_cpu, data, tmp_path)
     """Breaks if one of them takes the GPU for a part of what it does."""
     model = ["--checkpoint", of_cpu[0] / "checkpoint_last.pt", "--data-bin", data]
     (line,) = (data.parent / "test.en").read_text().splitlines()[:1]
-    shown = ["attention", *model, "--source", line, "--kind", "cross", "--output", "x.svg"]
-    for words in (["export", *model, "--output", tmp_path / "folder"], shown):
+    shown = ["attention", *model, "--source", line, "--kind", "cross"]
+    for words in (
+        ["export", *model, "--output", tmp_path / "folder"],
+        [*shown, "--output", tmp_path / "picture.svg"],
+    ):
         assert not run_on_gpu(tmp_path, "aiayn", *words)["all"]["kernels"]
 
 
