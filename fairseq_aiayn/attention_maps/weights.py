@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_aiayn.corpus.pieces import BEGINS, GOES_ON
-from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights, causal_mask
+from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights, legal_connections
 from fairseq_aiayn.nn.transformer import DecoderLayer, EncoderLayer, Transformer
 
 __all__ = [
@@ -80,12 +80,10 @@ def attentions(transformer: Transformer) -> dict[str, list[MultiHeadAttention]]:
 def weights_of_call(module: MultiHeadAttention, *args: Any, **kwargs: Any) -> Tensor:
     """Return the weights [B, h, Q, K] of a call of the module, from its inputs."""
     given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-    x, barred = given["x"], given.get("barred")
-    mask = None if barred is None else barred == 0
-    if given.get("causal"):
-        mask = causal_mask(x.size(1), x.device)
-    K, _V = module.keys_values(given.get("memory", x))
-    return attention_weights(module.queries(x), K, mask)
+    x = given["x"]
+    Q, (K, _V) = module.queries(x), module.keys_values(given.get("memory", x))
+    mask = legal_connections(Q, given.get("barred"), given.get("causal", False))
+    return attention_weights(Q, K, mask)
 
 
 VISIBLE = 1 / 255  # a weight below is an opacity that changes no pixel

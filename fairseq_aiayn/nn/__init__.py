@@ -8,6 +8,7 @@ The shape letters; the batch dimension always comes first:
     Q   number of queries of an attention; M number of its keys
     N, d_model, d_ff, h, d_k, d_v, P_drop: as in the paper
 
-Masks are boolean and True where attention is allowed. Every room with a model uses nn, which
+Masks are boolean and True where attention is allowed; what a stack's layers get is made of them
+once, `barred`: 0 where it is allowed, −∞ elsewhere. Every room with a model uses nn, which
 imports nothing but torch.
 """

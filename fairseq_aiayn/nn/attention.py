@@ -17,7 +17,7 @@ from fairseq_aiayn.nn.cpu_kernels import (
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.layers import Linear
 
-__all__ = ["MultiHeadAttention", "attention_weights", "causal_mask"]
+__all__ = ["MultiHeadAttention", "attention_weights", "legal_connections"]
 
 
 def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -52,20 +52,27 @@ def fused_attention(
     attention weight.
     """
     if fused_kernel_is_slow(Q, rate):
-        mask = causal_mask(Q.size(-2), Q.device) if causal else barred
-        mask = mask if mask is None or causal else mask == 0
+        mask = legal_connections(Q, barred, causal)
         return dropout(attention_weights(Q, K, mask), rate) @ V
-    kernel = F.scaled_dot_product_attention
-    return kernel(Q, K, V, attn_mask=barred, dropout_p=rate, is_causal=causal)
+    return F.scaled_dot_product_attention(
+        Q, K, V, attn_mask=barred, dropout_p=rate, is_causal=causal
+    )
 
 
-def barred_connections(mask: Tensor, x: Tensor) -> Tensor:
+def barred_connections(mask: Tensor | None, x: Tensor) -> Tensor | None:
     """Return what is added to the scores of a product with x: 0 at legal connections, −∞ at illegal
-    ones (section 3.2.3), which is log 1 and log 0.
+    ones (section 3.2.3), which is log 1 and log 0; None for no mask.
 
-    A stack of layers calls it once. Of a mask of bools, the kernel makes the same in every layer.
+    A stack of layers calls it once. Given a mask of bools, the kernel would do this in every layer.
     """
-    return mask.float().log().to(type_of_products(x))
+    return None if mask is None else mask.float().log().to(type_of_products(x))
+
+
+def legal_connections(Q: Tensor, barred: Tensor | None, causal: bool) -> Tensor | None:
+    """Return the mask of `attention_weights` from the arguments of an attention over queries Q."""
+    if causal:
+        return causal_mask(Q.size(-2), Q.device)
+    return None if barred is None else barred == 0
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:

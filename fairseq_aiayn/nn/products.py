@@ -52,9 +52,12 @@ def onednn_is_faster(threads: int) -> Faster:
             file.parent.mkdir(parents=True, exist_ok=True)
             part = file.with_suffix(f".{os.getpid()}")
             part.write_text(json.dumps(trial()._asdict()))
-            with suppress(FileExistsError):  # another process was faster
+            try:
                 os.link(part, file)
-            part.unlink()
+            except FileExistsError:  # another process was faster
+                pass
+            finally:  # also where there are no hard links; then nothing is kept
+                part.unlink()
     try:
         found = Faster(**json.loads(file.read_text()))
     except (OSError, TypeError, ValueError):

@@ -98,7 +98,7 @@ class Encoder(nn.Module):
         if there is no padding. Returns the memory [B, S, d_model].
         """
         x = self.dropout(self.embedding(tokens) + self.position(pos, tokens.size(1)))
-        barred = None if mask is None else barred_connections(mask, x)
+        barred = barred_connections(mask, x)
         for layer in self.layers:
             x = layer(x, barred)
         return x
@@ -147,7 +147,7 @@ class Decoder(nn.Module):
         `projection.project` turns into logits.
         """
         x = self._embed(tokens, first=0)
-        barred = None if source_mask is None else barred_connections(source_mask, x)
+        barred = barred_connections(source_mask, x)
         for layer in self.layers:
             x = layer(x, memory, barred)
         return x
@@ -157,8 +157,7 @@ class Decoder(nn.Module):
         [B, 1, 1, S]."""
         layers = [layer.start(memory) for layer in cast("list[DecoderLayer]", self.layers)]
         no_nodes = memory.new_empty(memory.size(0), 1, 0, 0, dtype=torch.bool)
-        barred = None if source_mask is None else barred_connections(source_mask, memory)
-        return DecoderState(layers, barred, no_nodes)
+        return DecoderState(layers, barred_connections(source_mask, memory), no_nodes)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Return the features of the next position, which equal the last features of `forward`
@@ -170,7 +169,7 @@ class Decoder(nn.Module):
         x = self._embed(tokens, first=state.length)
         B = state.layers[0].memory_K.size(0)
         beams = x.view(B, -1, x.size(-1))  # [B·k, 1, d_model] -> [B, k, d_model]
-        barred = barred_connections(state.grow(beams.size(1)), x)
+        barred = cast(Tensor, barred_connections(state.grow(beams.size(1)), x))
         layers = cast("list[DecoderLayer]", self.layers)
         for layer, layer_state in zip(layers, state.layers, strict=True):
             beams = layer.step(beams, layer_state, barred, state.barred_source)
