@@ -34,6 +34,8 @@ ENCODER_AND_DECODER = {
     "attention_heads": "h",
 }
 SIDES = ("encoder", "decoder")
+SIZE_OPTIONS = {f"{side}_{name}": N for name, N in ENCODER_AND_DECODER.items() for side in SIDES}
+SIZE_OPTIONS |= {"d_k": "d_k", "d_v": "d_v"}
 EN_DE, EN_FR = "wmt14_en_de", "wmt14_en_fr"  # as the recipes call the paper's corpora
 OURS = "aiayn_"  # begins every name that this plugin registers with fairseq
 # Which embedding matrices are one, by the argument that is true

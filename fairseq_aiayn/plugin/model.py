@@ -41,13 +41,11 @@ from fairseq_aiayn.nn.transformer import (
     needed_mask,
 )
 from fairseq_aiayn.paper import ROWS, Row
-from fairseq_aiayn.settings import ENCODER_AND_DECODER, SHARING, SIDES, option
+from fairseq_aiayn.settings import ENCODER_AND_DECODER, SHARING, SIDES, SIZE_OPTIONS, option
 
 MODEL_NAME = "aiayn"
 # A model's sizes and rates, and their symbols in Dimensions and in a row
-DIMENSIONS = {
-    f"{side}_{name}": symbol for name, symbol in ENCODER_AND_DECODER.items() for side in SIDES
-} | {"d_k": "d_k", "d_v": "d_v", "dropout": "P_drop", "attention_dropout": "attention_dropout"}
+DIMENSIONS = SIZE_OPTIONS | {"dropout": "P_drop", "attention_dropout": "attention_dropout"}
 # Options of the criterion and the schedule that a row sets, by the field of the row
 TRAINING = {"label_smoothing": "epsilon_ls", "warmup_updates": "warmup", "lr_factor": "lr_factor"}
 

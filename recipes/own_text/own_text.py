@@ -25,7 +25,7 @@ from fairseq_aiayn.inference.description import read_config
 from fairseq_aiayn.inference.export import folder_or_run
 from fairseq_aiayn.paper import BASE, VOCABULARY_EN_DE, find_row
 from fairseq_aiayn.scores import is_unspaced
-from fairseq_aiayn.settings import ENCODER_AND_DECODER, FITS, SIDES, Fit, fitting, option
+from fairseq_aiayn.settings import FITS, SIZE_OPTIONS, Fit, fitting, option
 
 SETS = {"test": ("test",), "valid": ("valid", "dev"), "train": ("train",)}
 LONGEST = {"words": 250, "characters": 1_000}  # of a sentence
@@ -33,8 +33,6 @@ HELD_OUT_SHARE = 0.05  # the largest share of train for each set that is held ou
 DOCUMENT_SHARE, SHORT = 0.1, 10  # of such a set, lines: a document with more of both stays in train
 CPU_TOKENS = 4_000  # per second, of multi30k_tiny in float32 on two cores of an AMD EPYC, about
 TUNING = 0.1  # of the updates of a training from the beginning, and of its highest learning rate
-SIZES = {f"{side}_{name}": N for name, N in ENCODER_AND_DECODER.items() for side in SIDES}
-SIZES |= {"d_k": "d_k", "d_v": "d_v"}
 
 Pair = tuple[str, str]
 
@@ -188,7 +186,7 @@ def tuning(model: Path, steps: int) -> list[object]:
     factor = f"{TUNING * row.lr_factor * math.sqrt(warmup / row.warmup):.3g}"
     sizes = [  # which fairseq would otherwise take from the row
         f"{option(name)} {config.options[name]}"
-        for name, symbol in SIZES.items()
+        for name, symbol in SIZE_OPTIONS.items()
         if config.options.get(name, getattr(row, symbol)) != getattr(row, symbol)
     ]
     return [text.pieces, text.normalize, text.lowercase, row.name, steps, warmup, factor, *sizes]
