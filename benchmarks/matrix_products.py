@@ -4,8 +4,10 @@ nothing between them. An update cannot be faster."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from typing import NamedTuple
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -13,31 +15,40 @@ ALONE = ("mm", "addmm", "bmm", "baddbmm", "_linear_pointwise")
 ATTENTION = "_scaled_dot_product_"  # kernels, which compute a softmax between two products
 
 
+class Like(NamedTuple):
+    """What a product's time depends on of a tensor."""
+
+    size: torch.Size
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+
+    def ones(self, device: str) -> Tensor:
+        """Return such a tensor."""
+        last = sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
+        return torch.ones(last + 1, dtype=self.dtype, device=device).as_strided(*self[:2])
+
+
 class Products(TorchDispatchMode):
     """Records the products that are computed while it is on."""
 
-    tensors: dict[tuple, Tensor] = {}  # noqa: RUF012  (of all records: one of each shape)
-
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[Callable[[], object]] = []
+        self.calls: list[tuple[Callable, list, dict]] = []  # an operation and its arguments
 
     def __torch_dispatch__(self, operation, types, arguments=(), options=None):
         name = operation.overloadpacket.__name__
         if name in ALONE or name.startswith(ATTENTION):
-            self.calls.append(partial(operation, *map(self.like, arguments), **(options or {})))
+            likes = [
+                Like(x.size(), x.stride(), x.dtype) if isinstance(x, Tensor) else x
+                for x in arguments
+            ]
+            self.calls.append((operation, likes, options or {}))
         return operation(*arguments, **(options or {}))
 
-    def like(self, value: object) -> object:
-        """Return a tensor of the same shape and strides for a tensor; other things as they are."""
-        if not isinstance(value, Tensor):
-            return value
-        key = (value.shape, value.stride(), value.dtype)
-        if key not in self.tensors:
-            self.tensors[key] = value.detach().clone()
-        return self.tensors[key]
-
-    def again(self) -> None:
-        """Compute them."""
-        for call in self.calls:
-            call()
+    def made(self, device: str) -> list[Callable[[], object]]:
+        """Return them, of tensors of which there is one of each kind."""
+        ones = cache(lambda like: like.ones(device))
+        return [
+            partial(call, *(ones(x) if isinstance(x, Like) else x for x in given), **more)
+            for call, given, more in self.calls
+        ]
