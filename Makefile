@@ -33,18 +33,13 @@ help:
 	@echo "make lint    check Python and shell files"
 	@echo "make bench   measure speed and memory beside stock fairseq, 10 minutes (BENCH_DEVICE=cuda)"
 	@echo "make gpu     run the tests of GPUs; count, and on a real one measure, into $(GPU_OUTPUT), 9 minutes"
+	@echo "make wheels  collect what 'make gpu' installs on a machine without network: WHEELS=DIR for both"
 	@echo "make tour    execute docs/tour.ipynb, 2 minutes"
 	@echo "make clean   remove $(VENV) and build leftovers; exp/ stays"
 
 setup: $(READY)
 	@echo "ready: . $(VENV)/bin/activate"
 
-# An interrupted set-up goes on where it stopped: pip keeps what is installed, and the marker comes last.
-# torch and the build tools come first, because fairseq's isolated build would download a second
-# PyTorch. CUDA_HOME is hidden: with it fairseq compiles CUDA kernels that nothing here uses.
-# -g0 leaves debug symbols out and saves a third of its compile time. --no-compile saves half a
-# minute: only modules that are used get byte code, on first use. --no-deps leaves out torchaudio, which
-# only speech needs, and --no-warn-conflicts an error about that; what fairseq needs besides is in setup.py.
 ifneq ($(wildcard $(WHEELS)/*.whl),)
 $(READY):
 	@$(PYTHON) -m venv --system-site-packages $(VENV)
@@ -52,6 +47,12 @@ $(READY):
 	@$(VENV)/bin/python -m pip install -q --no-index --no-deps --no-build-isolation -e .
 	@touch $@
 else
+# An interrupted set-up goes on where it stopped: pip keeps what is installed, and the marker comes last.
+# torch and the build tools come first, because fairseq's isolated build would download a second
+# PyTorch. CUDA_HOME is hidden: with it fairseq compiles CUDA kernels that nothing here uses.
+# -g0 leaves debug symbols out and saves a third of its compile time. --no-compile saves half a
+# minute: only modules that are used get byte code, on first use. --no-deps leaves out torchaudio, which
+# only speech needs, and --no-warn-conflicts an error about that; what fairseq needs besides is in setup.py.
 $(READY): constraints.txt setup.py pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 11) or \
 		sys.exit("fairseq-fixed needs Python 3.11 or newer, $(PYTHON) is " + v + ": make setup PYTHON=...")'
