@@ -17,7 +17,7 @@ from=             # run or exported model to fine-tune, with its subwords and it
 exp=auto          # output directory; auto: exp/own_text_SOURCE_TARGET
 row=auto          # configuration to train; auto, also for what follows: by the number of pairs
 vocabulary=auto   # byte pair merges or, without spaces between words, SentencePiece pieces
-held_out=1000     # pairs to hold out for a set that is missing, at most a twentieth of the text
+held_out=1000     # pairs to hold out for a set that is missing; of a small text, about a twentieth
 patience=auto     # checkpoints without a better validation loss after which to stop, or never;
                   # auto: 10, with a --row or --max_update of yours never
 side_by_side=false # train both systems at the same time, each with half of the cores
