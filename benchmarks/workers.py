@@ -40,7 +40,7 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
-                env=CALM | os.environ | (AS_IT_IS if name.startswith("stock") else {}),
+                env=CALM | (AS_IT_IS if name.startswith("stock") else {}) | os.environ,
                 start_new_session=True,
             )
 

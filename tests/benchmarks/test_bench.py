@@ -56,7 +56,8 @@ def test_whatever_a_worker_started_ends_with_it(tmp_path):
         time.sleep(0.05)
 
 
-def test_stock_fairseq_launches_as_it_does_without_us(tmp_path):
+def test_stock_fairseq_launches_as_it_does_without_us(tmp_path, monkeypatch):
+    monkeypatch.delenv("AIAYN_REPAIRS", raising=False)
     program = "import json, os; print(json.dumps({'left out': os.environ.get('AIAYN_REPAIRS')}))"
     for name, left_out in (("stock bfloat16", "launches"), ("ours bfloat16", None)):
         with Worker(name, ["-c", program], tmp_path / "log") as one:
