@@ -12,19 +12,20 @@ if TYPE_CHECKING:
 
 
 def load(
-    folder: str | Path, device: str | None = None, precision: str = "float32"
+    folder: str | Path | None = None, device: str | None = None, precision: str = "float32"
 ) -> Translator | Parser:
-    """Load a model folder that `aiayn export` wrote, without fairseq: a Parser if its model parses,
-    else a Translator.
+    """Load a model folder that `aiayn export` wrote, or the small English-German model of this
+    package, without fairseq: a Parser if its model parses, else a Translator.
 
     `precision` is that of the search's matrix products, float32 or bfloat16.
 
     Raises OSError or ValueError, with the file and the rule, for a folder that cannot be used.
     """
+    from fairseq_aiayn.inference.description import IN_HAND
     from fairseq_aiayn.inference.folder import read_folder
     from fairseq_aiayn.inference.pytorch import Parser, Translator  # imports torch
 
-    model = read_folder(Path(folder))
+    model = read_folder(IN_HAND if folder is None else Path(folder))
     kind = Parser if model.config.task == "parsing" else Translator
     return kind(model, device, precision=precision)
 

@@ -28,7 +28,7 @@ START = "<s>"  # shown as the first key of the decoder, where the model reads </
 
 def declare_attention(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn attention`."""
-    add_model(parser)
+    add_model(parser, has_default=True)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--source", metavar="SENTENCE", help="the source sentence")
     what.add_argument(
@@ -87,6 +87,7 @@ def run_attention(arguments: argparse.Namespace) -> None:
     already be in pieces.
 
     examples:
+      aiayn attention --source "Select the cells." --output heads.html
       aiayn attention exp/demo/aiayn-tiny-1 --source "It is late, but its light is on." \\
           --word its --output its.png
       aiayn attention en-de --source "..." --kind cross --merge --output cross.svg

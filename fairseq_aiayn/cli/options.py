@@ -7,7 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from fairseq_aiayn.inference.description import Model, TextProcessing
+from fairseq_aiayn.console import note
+from fairseq_aiayn.inference.description import IN_HAND, Model, TextProcessing
 from fairseq_aiayn.inference.engine import BATCH_TOKENS
 from fairseq_aiayn.inference.export import Checkpoint, folder_or_run, text_of_data
 from fairseq_aiayn.settings import option
@@ -27,13 +28,18 @@ GOES_WITH = (  # options, and another one that each needs
 )
 
 
-def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
-    """Declare the options that name a model: as an argument, or as an option called `name`."""
+def add_model(
+    parser: argparse.ArgumentParser, name: str = "model", has_default: bool = False
+) -> None:
+    """Declare the options that name a model: as an argument, or as an option called `name`; with
+    `has_default`, the package's own is used if none is named."""
+    parser.set_defaults(default_model=IN_HAND if has_default else None)
     parser.add_argument(
         name,
         type=Path,
         metavar="RUN|FOLDER",
-        help="a run directory of the recipes, or what aiayn export wrote",
+        help="a run directory of the recipes, or what aiayn export wrote"
+        + " (default: a small English-German model that comes with the package)" * has_default,
         nargs=None if name.startswith("-") else "?",
     )
     group = parser.add_argument_group("a checkpoint instead of RUN|FOLDER")
@@ -72,13 +78,17 @@ def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
     """Return the model that is given: a model folder, or the checkpoint of a run or of the options;
     raises ValueError unless it is one model with options that belong to it, and the errors of
     inference/{folder,export}.py."""
-    if (arguments.model is None) == (arguments.checkpoint is None):
+    model: Path | None = arguments.model
+    if model is None and arguments.checkpoint is None and arguments.default_model:
+        model = arguments.default_model
+        note("no model is named: this is the package's small English-German one, for software help")
+    if (model is None) == (arguments.checkpoint is None):
         raise ValueError("expected exactly one of RUN, FOLDER and --checkpoint")
     for name, other in GOES_WITH:
         if getattr(arguments, name) and not getattr(arguments, other):
             raise ValueError(f"{option(name)}: goes with {option(other)}")
-    if arguments.model:
-        return folder_or_run(arguments.model)
+    if model:
+        return folder_or_run(model)
     # By the options or, without any, by what a recipe noted beside its data
     codes, pieces = arguments.bpe_codes, arguments.sentencepiece_model
     text, file = text_of_data(arguments.data_bin)

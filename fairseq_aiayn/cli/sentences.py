@@ -41,7 +41,7 @@ Written = TypeVar("Written")
 
 def declare_translate(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_model(parser)
+    add_model(parser, has_default=True)
     add_search(parser)
     add("--alpha", type=float, metavar="A", help="length penalty (default: the model's)")
     add("--nbest", type=int, default=1, metavar="N", help="lines per sentence (default: 1)")
@@ -67,7 +67,8 @@ def run_translate(arguments: argparse.Namespace) -> None:
     Reads a sentence per line from standard input, or asks for one after the other in a terminal,
     and prints one translation per line, in the same order; an empty line stays empty. Text is
     tokenized and cut into pieces as in the model's training, and put together again. The beam
-    search is the paper's (section 6.1). A FOLDER needs no fairseq.
+    search is the paper's (section 6.1). A FOLDER needs no fairseq. Without RUN and FOLDER, a small
+    model that comes with the package translates sentences of software help to German.
 
     CTranslate2 (pip install 'fairseq-aiayn[ctranslate2]') searches by default on a CPU where
     FOLDER has its files, which `aiayn export` writes, and its outputs are the same: with a beam
@@ -79,6 +80,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
     number, after the translations before it; with --skip-invalid, it has empty lines instead.
 
     examples:
+      echo "Select the cells." | aiayn translate
       aiayn translate demo-en-de < text.en > text.de
       aiayn translate demo-en-de --beam 1 --threads 4 < text.en
       aiayn translate demo-en-de --precision bfloat16 < text.en

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "END",
     "FOR_CTRANSLATE2",
+    "IN_HAND",
     "LONGEST",
     "SPECIAL",
     "Model",
@@ -42,6 +43,7 @@ __all__ = [
     "read_config",
 ]
 
+IN_HAND = Path(__file__).parents[1] / "help_en_de"  # the model of the package; make model wrote it
 WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
 LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
 FOR_CTRANSLATE2 = "ctranslate2"  # the part of a folder that CTranslate2 reads

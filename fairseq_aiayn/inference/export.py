@@ -125,7 +125,12 @@ def folder_or_run(run: Path) -> Path | Checkpoint:
     text_sha256 = seal.read_text(encoding="utf-8").split(" ")[0] if seal.exists() else None
     if text_sha256 and settings.text_sha256 not in (None, text_sha256):
         raise ValueError(f"{data}: expected the text of {run}, but it has been made anew since")
-    told = {"data": settings.corpus, "scores": _scores(run / "score.json")}
+    told = {
+        "data": settings.corpus,
+        "scores": _scores(run / "score.json"),
+        "commit": settings.commit,
+        "processor": settings.hardware.get("processor"),
+    }
     told = {name: words for name, words in told.items() if words}
     return Checkpoint(places[0] / model.checkpoint, data, *text_of_data(data), told)
 

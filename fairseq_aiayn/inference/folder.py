@@ -155,7 +155,7 @@ NOT_TOLD = "not recorded"
 
 
 def model_card(model: Model) -> str:
-    """Return the text of the card."""
+    """Return the text of the card, with the head that model hubs read."""
     config, options = model.config, model.config.options
     parameters = sum(parameter.numel() for parameter in model.transformer.parameters())
     sizes = ", ".join(f"{name} {value:g}" for name, value in vars(config.sizes).items() if value)
@@ -171,9 +171,19 @@ def model_card(model: Model) -> str:
         "seed": options.get("seed", NOT_TOLD),
         "initial values": options.get("initialization", NOT_TOLD),
     }
+    training |= {name: config.told.get(name, NOT_TOLD) for name in ("commit", "processor")}
     told = {name: config.told.get(name, NOT_TOLD) for name in ("data", "scores", "licence")}
+    licence = "unknown" if told["licence"] == NOT_TOLD else json.dumps(told["licence"].lower())
+    is_parser = config.task == "parsing"
+    languages = config.source_lang if is_parser else f"{config.source_lang}, {config.target_lang}"
     command = "translate" if config.task == "translation" else "parse --model"
-    return f"""# {config.source_lang} to {config.target_lang}, row {config.row}
+    return f"""---
+license: {licence}
+language: [{languages}]
+tags: [fairseq, attention-is-all-you-need, {config.task}]
+---
+
+# {config.source_lang} to {config.target_lang}, row {config.row}
 
 A Transformer as in [Attention Is All You Need](https://arxiv.org/abs/1706.03762), for
 {config.task}: {sizes}; {parameters:,} parameters, stored in {config.precision}.

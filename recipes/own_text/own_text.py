@@ -78,7 +78,13 @@ def survey(directory: Path, languages: Pair, held_out: int) -> Corpus:
     block = 0 if documents.keys() != {""} else max(SHORT, int(DOCUMENT_SHARE * size))
     if block:
         documents = Counter({str(number): block for number in range(pairs // block)})
-    set_of = held_out_documents(documents, size, [name for name in SETS if not files[name]])
+    missing = [name for name in SETS if not files[name]]
+    set_of = held_out_documents(documents, size, missing)
+    if lacking := [name for name in missing if name not in set_of.values()]:
+        raise ValueError(
+            f"{directory}: expected {' and '.join(lacking)}, too: train has too few lines, or too "
+            "long documents, to hold any out of it"
+        )
     return Corpus(files, pairs, unit, expected, len(characters[0] | characters[1]), block, set_of)
 
 
@@ -172,15 +178,19 @@ def choices(corpus: Corpus, is_cpu: bool) -> tuple[str, int, float, int, int]:
     return row.name, row.steps, row.P_drop, vocabulary, minutes
 
 
-def tuning(model: Path, steps: int) -> list[object]:
+def tuning(model: Path, languages: Pair, steps: int) -> list[object]:
     """Return how a model's text is cut, its row and other sizes than the row's, and updates,
-    warm-up and factor of a learning rate to go on with it; raises ValueError for a parser or a
-    model of text in pieces, and what `folder_or_run` does."""
+    warm-up and factor of a learning rate to go on with it; raises ValueError for a parser, a
+    model of text in pieces or of other languages, and what `folder_or_run` does."""
     given = folder_or_run(model)
     config = read_config(given) if isinstance(given, Path) else given.read().config
     row, text = find_row(config.row), config.text
     if config.task != "translation" or text.pieces == "none":
         raise ValueError(f"{model}: expected a translation model that cuts text itself")
+    models = config.source_lang, config.target_lang
+    if [name.split("_")[0] for name in models] != [name.split("_")[0] for name in languages]:
+        given_pair = " to ".join(languages)
+        raise ValueError(f"{model}: translates {' to '.join(models)}, the text is {given_pair}")
     steps = max(1, int(TUNING * steps))
     warmup = max(1, steps // 10)
     factor = f"{TUNING * row.lr_factor * math.sqrt(warmup / row.warmup):.3g}"
@@ -210,7 +220,7 @@ def main() -> None:
         fits = choices(corpus, given.device == "cpu")
         print(corpus.pairs, corpus.unit, corpus.expected, *fits)
         if given.model:
-            print(*tuning(given.model, fits[1]))
+            print(*tuning(given.model, languages, fits[1]))
 
 
 if __name__ == "__main__":
