@@ -10,6 +10,7 @@ rounds, with their quartiles; one whose quartiles are more than 5% of it apart i
                 the time of its matrix products and attention kernels alone ÷ that of an update
   translating   sentences per second of fairseq-generate with beam 4 and α 0.6, and of CTranslate2
                 on a CPU where it is installed, with hardly trained models, 12 tokens each
+  products      GFLOP/s of MKL and oneDNN on a CPU, in float32 at three shapes of base
   first minute  seconds to the first update, of `import fairseq_aiayn`, `aiayn --help`, `aiayn rows`
 
 Stock fairseq runs in the precision of ours; on a CPU, where it has float32 alone, in that.
@@ -38,6 +39,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from figures import Figure, ratio, spread, table
+from matrix_products import SHAPES, gflops_of_libraries
 from sides import Side, training_groups, translating_sides
 from workers import Answer, Worker, alternate
 
@@ -194,6 +196,16 @@ def first_minute(arguments: argparse.Namespace) -> tuple[list[Figure], Measured]
     return figures, {"starts": starts, "commands": commands}
 
 
+def products(arguments: argparse.Namespace) -> tuple[list[Figure], Measured]:
+    """Let the libraries of a CPU multiply matrices in turn."""
+    figures, shapes = [], SHAPES if arguments.device == "cpu" else ()
+    for shape in shapes:
+        for library, rates in gflops_of_libraries(*shape).items():
+            subject = " × ".join(map(str, shape))
+            figures.append(Figure("products, GFLOP/s", subject, library, spread(rates)))
+    return figures, {}
+
+
 def seconds_of(words: Sequence[str]) -> float:
     """Return the wall time of a command; raises OSError if it fails."""
     started = time.monotonic()
@@ -214,7 +226,7 @@ def start(name: str, program: str, words: list[str], arguments: argparse.Namespa
     return Worker(name, [HERE / program, arguments.device, *words], log)
 
 
-PARTS = {"training": training, "translating": translating, "first_minute": first_minute}
+PARTS = {each.__name__: each for each in (products, training, translating, first_minute)}
 
 
 def result(

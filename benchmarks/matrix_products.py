@@ -11,6 +11,11 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fairseq_aiayn.nn.products import onednn_product, seconds
+
+# Of base with 2,048 tokens: rows of x, its columns, rows of W, in attention's projections and the
+# feed-forward network
+SHAPES, ROUNDS = ((2_048, 512, 512), (2_048, 512, 2_048), (2_048, 2_048, 512)), 15
 ALONE = ("mm", "addmm", "bmm", "baddbmm", "_linear_pointwise")
 ATTENTION = "_scaled_dot_product_"  # kernels, which compute a softmax between two products
 
@@ -52,3 +57,14 @@ class Products(TorchDispatchMode):
             partial(call, *(ones(x) if isinstance(x, Like) else x for x in given), **more)
             for call, given, more in self.calls
         ]
+
+
+def gflops_of_libraries(n: int, k: int, m: int) -> dict[str, list[float]]:
+    """Return how many GFLOP/s MKL and oneDNN reach on this CPU in xWᵀ, x [n, k] and W [m, k], in
+    each round, in which they take turns."""
+    x, W = torch.ones(n, k), torch.ones(m, k)
+    ways = {"MKL": lambda: x @ W.T, "oneDNN": lambda: onednn_product(x, W)}
+    with torch.no_grad():
+        times = [[seconds(way) for way in ways.values()] for _ in range(ROUNDS + 1)][1:]
+    rates = ([2e-9 * n * k * m / one for one in way] for way in zip(*times, strict=True))
+    return dict(zip(ways, rates, strict=True))

@@ -13,8 +13,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -37,9 +36,8 @@ class Rates(logging.Handler):
             self.found.append(float(match[1].replace(",", "")))
 
 
-@contextmanager
-def fairseq_generate(words: list[str]) -> Iterator[Callable[[], float]]:
-    """Yield a function that runs the command once and returns sentences per second."""
+def fairseq_generate(words: list[str]) -> Callable[[], float]:
+    """Return a function that runs the command once and returns sentences per second."""
     from fairseq_cli.generate import cli_main
 
     rates = Rates()
@@ -50,12 +48,11 @@ def fairseq_generate(words: list[str]) -> Iterator[Callable[[], float]]:
         cli_main()
         return rates.found[-1]
 
-    yield translate
+    return translate
 
 
-@contextmanager
-def ctranslate2(words: list[str]) -> Iterator[Callable[[], float]]:
-    """Yield a function that translates once and returns sentences per second."""
+def ctranslate2(words: list[str]) -> Callable[[], float]:
+    """Return a function that translates once and returns sentences per second."""
     from ctranslate2 import Translator
 
     from fairseq_aiayn.inference.description import TextProcessing
@@ -84,7 +81,7 @@ def ctranslate2(words: list[str]) -> Iterator[Callable[[], float]]:
         )
         return len(sources) / (time.monotonic() - started)
 
-    yield translate
+    return translate
 
 
 def test_sources(data: Path, source: str, target: str) -> list[list[str]]:
@@ -101,12 +98,12 @@ def main() -> None:
     channel = Channel()
     device, engine, *words = sys.argv[1:]
     engines = {"fairseq-generate": fairseq_generate, "ctranslate2": ctranslate2}
-    with engines[engine](words) as translate:
-        while True:
-            channel.order()
-            watch = Watch(find_device(device))
-            rate = translate()
-            channel.answer({**watch.read(), "sentences_per_second": rate})
+    translate = engines[engine](words)
+    while True:
+        channel.order()
+        watch = Watch(find_device(device))
+        rate = translate()
+        channel.answer({**watch.read(), "sentences_per_second": rate})
 
 
 if __name__ == "__main__":
