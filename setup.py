@@ -47,7 +47,7 @@ DEV += [name for extra, names in EXTRAS.items() if extra != "fairseq" for name i
 def description() -> str:
     """Return README.md without pictures, and without links that lead nowhere outside a checkout."""
     text = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
-    text = re.sub(r"\[!\[.*?\]\(.*?\)\]\(.*?\)\n*", "", text)
+    text = re.sub(r"\[!\[.*?\]\(.*?\)\]\(.*?\)\n*| · \[.*?\]\(README\..*?\)", "", text)
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
 
 
