@@ -96,7 +96,7 @@ find_hardware() {
     if [[ $device == cpu ]]; then
         gpus=${gpus/auto/1} precision=${precision/auto/fp32}
         [[ $precision == fp32 || $precision == bf16 ]] ||
-            fatal "--precision $precision needs a GPU: a CPU has fp32 and bf16"
+            fatal "--precision $precision needs a GPU (--gpus N): a CPU has fp32 and bf16"
         return
     fi
     [[ $gpus != auto ]] || gpus=$((there > 0 ? there : 1))

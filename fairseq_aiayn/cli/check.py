@@ -125,6 +125,9 @@ def _fairseq() -> Iterator[str]:
 
 def _check_gpus(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield a fault for GPUs that are missing, too small, or without the precision."""
+    of_gpus = arguments.precision in ("fp16", "tf32")
+    if arguments.gpus == 0 and of_gpus:
+        yield f"--precision {arguments.precision} needs a GPU: a CPU has fp32 and bf16"
     if arguments.gpus == 0:
         return
     import torch

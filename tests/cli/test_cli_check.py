@@ -102,3 +102,6 @@ def test_gpus_have_the_memory_and_the_precision_of_the_training(aiayn, monkeypat
         output = aiayn("check", "--row", "big", "--gpus", 1, "--precision", precision)[1]
         assert "GPU 0 has 2.0 GiB" in output and "this GPU does not have it" in output
     assert aiayn("check", "--row", "big", "--gpus", 0, "--precision", "bf16")[0] == 0
+    for precision in ("fp16", "tf32"):
+        output = aiayn("check", "--gpus", 0, "--precision", precision)[2]
+        assert f"--precision {precision} needs a GPU: a CPU has fp32 and bf16" in output

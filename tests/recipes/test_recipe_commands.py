@@ -198,7 +198,7 @@ def test_tf32_is_of_both_systems_and_of_gpus_alone():
         assert words[:3] == ["env", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1", "torchrun"]
         assert not {"--fp16", "--bf16", "--autocast"} & {*words}
     refused = refusal(call([GERMAN, "--precision", "tf32", "--device", "cpu"]))
-    assert refused.endswith("--precision tf32 needs a GPU: a CPU has fp32 and bf16")
+    assert refused.endswith("--precision tf32 needs a GPU (--gpus N): a CPU has fp32 and bf16")
 
 
 def test_processes_start_by_torchrun_on_one_node_and_on_several():
