@@ -270,6 +270,19 @@ MULTI30K_TINY = replace(
     published=Published(),
 )
 
+# For the demo: 17,000 short sentences in five passes, which take minutes on a CPU.
+DEMO = replace(
+    MULTI30K_TINY,
+    name="demo",
+    P_drop=0.1,
+    steps=2_000,
+    warmup=1_000,
+    lr_factor=1.0,
+    batch_tokens=768,
+    checkpoint_updates=50,
+    averaged=5,
+)
+
 # For parsing with 10,000 trees and more that are made of them, such as GUM's (see --augment of
 # recipes/wsj_parsing).
 PARSING_TINY = replace(
@@ -285,7 +298,7 @@ PARSING_TINY = replace(
     averaged=5,
 )
 
-OWN = (TINY, MULTI30K_TINY, PARSING_TINY)
+OWN = (TINY, MULTI30K_TINY, DEMO, PARSING_TINY)
 ROWS: dict[str, Row] = {row.name: row for row in (*TABLE_3, *BEYOND_TABLE_3, *OWN)}
 
 

@@ -88,7 +88,7 @@ def run_attention(arguments: argparse.Namespace) -> None:
 
     examples:
       aiayn attention --source "Select the cells." --output heads.html
-      aiayn attention exp/demo/aiayn-tiny-1 --source "It is late, but its light is on." \\
+      aiayn attention exp/demo/aiayn-demo-1 --source "It is late, but its light is on." \\
           --word its --output its.png
       aiayn attention en-de --source "..." --kind cross --merge --output cross.svg
       aiayn attention --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize \\

@@ -45,7 +45,7 @@ def run_export(arguments: argparse.Namespace) -> None:
     `aiayn translate` and other programs use.
 
     examples:
-      aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de
+      aiayn export exp/demo/aiayn-demo-1 --output demo-en-de
       aiayn export --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize \\
           --output en-de
       aiayn export demo-en-de --to fairseq --output checkpoint.pt

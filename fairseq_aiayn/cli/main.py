@@ -8,7 +8,7 @@ The usual order:
   fairseq-generate DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
       --path checkpoints/average.pt ...
   aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
-  aiayn attention exp/demo/aiayn-tiny-1 --source "..." \\
+  aiayn attention exp/demo/aiayn-demo-1 --source "..." \\
       --output attention.html
 
 and for constituency parsing (section 6.3):

@@ -198,7 +198,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
       table.json    all figures of it
 
     examples:
-      aiayn compare exp/demo/aiayn-tiny-1 exp/demo/stock-tiny-1 --output exp/demo/table
+      aiayn compare exp/demo/aiayn-demo-1 exp/demo/stock-demo-1 --output exp/demo/table
       aiayn compare exp/wsj_parsing/gum/*-1/test --output exp/wsj_parsing/gum/table
     """
     from fairseq_aiayn.report.pages import write_page

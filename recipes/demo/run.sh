@@ -11,7 +11,7 @@
 # Options
 exp=auto          # output directory; auto: exp/demo, for French exp/demo_fr
 system=both       # aiayn, stock or both
-row=tiny          # configuration to train; aiayn rows lists them
+row=demo          # configuration to train; aiayn rows lists them
 target_lang=de    # language to translate to from English
 max_words=auto    # longest sentence; auto: 12 words on a CPU, otherwise 40
 held_out=1000     # pairs to hold out for the validation set, and as many for the test set
@@ -28,8 +28,8 @@ check_training
 max_words=${max_words/auto/40}
 small_budget 6000 auto 500
 # Validations take a seventh of a training on a CPU: none in its first half.
-[[ $device$row$max_update != cputinyauto ]] ||
-    train_options="--validate-after-updates 700 $train_options"
+[[ $device$row$max_update != cpudemoauto ]] ||
+    train_options="--validate-after-updates 1000 $train_options"
 [[ $exp != auto ]] || exp=$root/exp/demo$([[ $target_lang == de ]] || echo "_$target_lang")
 
 here=$(dirname "$recipe")
@@ -38,8 +38,8 @@ source_lang=en corpus_name=demo_en_$target_lang manifest=$here/corpus.toml min_c
 text_options=(max_words held_out) programs=(apt-get apt-cache dpkg-deb)
 tokenizer=moses limits=(--max-length 1000) # prepare.py has dropped what is too long
 subwords=byte_pairs subword_flags=(--symbols "$bpe_codes") vocabulary=$bpe_codes
-if [[ $dry_run == false && $system$device$max_update == bothcpuauto && $row == tiny ]]; then
-    log "the demo trains two models of 7 million parameters, ours and stock fairseq's, on sentences of" \
-        "software documentation: about 11 minutes on two cores, most of it training"
+if [[ $dry_run == false && $system$device$max_update$row == bothcpuautodemo ]]; then
+    log "the demo trains two models of 1.8 million parameters, ours and stock fairseq's, on sentences of" \
+        "software documentation: about MINUTES minutes on two cores, most of it training"
 fi
 . "$recipes/translation.sh"; exit

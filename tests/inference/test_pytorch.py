@@ -1,5 +1,6 @@
 """A model folder in use, without fairseq, gives what the plugin's model gives, in order."""
 
+import ast
 import os
 import re
 import subprocess
@@ -202,14 +203,25 @@ def test_neither_fairseq_nor_compilers_are_loaded(folder):
     assert printed == f"{load(folder, 'cpu').translate([SENTENCES[0]])[0]}\n\n"
 
 
-def test_the_page_runs(tmp_path, monkeypatch, capsys):
-    small_model(tmp_path / "exp").export(tmp_path / "demo-en-de")
+def test_the_page_prints_what_it_shows(tmp_path, monkeypatch, capsys):
+    """A comment below an expression is its value."""
     (tmp_path / "text.en").write_text("".join(f"{sentence}\n" for sentence in SENTENCES))
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     names: dict[str, object] = {}
+    shown = 0
     for block in re.findall(r"(?ms)^```python\n(.*?)^```$", page):
-        exec(compile(block, "docs/python.md", "exec"), names)  # noqa: S102
+        lines = block.splitlines()
+        for node in ast.parse(block).body:
+            source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            after = "".join(lines[node.end_lineno : node.end_lineno + 1])
+            if isinstance(node, ast.Expr) and after.startswith("# "):
+                value = ast.literal_eval(after.removeprefix("# "))
+                is_number = isinstance(value[0], float)
+                expected = pytest.approx(value, abs=0.002) if is_number else value
+                assert eval(source, names) == expected
+                shown += 1
+            else:
+                exec(compile(source, "docs/python.md", "exec"), names)  # noqa: S102
     printed = capsys.readouterr().out.splitlines()
-    assert printed[2:] == names["translator"].translate(SENTENCES)
-    assert names["weights"]["cross"].shape[-1] == len(names["rows"])
+    assert shown == 4 and printed[2:] == names["translator"].translate(SENTENCES)

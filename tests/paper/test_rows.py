@@ -52,7 +52,8 @@ BASE = {"N": 6, "d_model": 512, "d_ff": 2048, "h": 8, "d_k": 64, "d_v": 64, "P_d
 BASE |= {"epsilon_ls": 0.1, "steps": 100_000, "warmup": 4000, "batch_tokens": 25_000}
 BASE |= {"learned_positions": False, "shared_vocabulary": True}
 BASE |= {"averaged": 1, "checkpoint_updates": TEN_MINUTES / 0.4}  # 1: the variations of Table 3
-ARCHES = [*TABLE_3, *OTHERS, "aiayn_tiny", "aiayn_parsing_tiny", "aiayn_multi30k_tiny"]
+SMALL = ["aiayn_tiny", "aiayn_parsing_tiny", "aiayn_multi30k_tiny", "aiayn_demo"]
+ARCHES = [*TABLE_3, *OTHERS, *SMALL]
 
 
 @pytest.mark.parametrize("arch", [*TABLE_3, *OTHERS])

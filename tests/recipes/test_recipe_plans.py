@@ -57,7 +57,7 @@ EXPERIMENTS = [
     Experiment("own_text", ("--corpus", "own", "--source_lang", "en", "--target_lang", "zh"),
                paper.ROWS["multi30k_tiny"], ("en", "zh"),
                ("--tokenizer", "none", "--max-length", "1000", "--max-ratio", "2")),
-    Experiment("demo", (), paper.ROWS["tiny"], ("en", "de"), (*MOSES, "--max-length", "1000")),
+    Experiment("demo", (), paper.ROWS["demo"], ("en", "de"), (*MOSES, "--max-length", "1000")),
     Experiment("wsj_parsing", ("--corpus", "gum"), paper.ROWS["parsing_tiny"], ("words", "tree")),
 ]  # fmt: skip
 
