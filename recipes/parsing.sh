@@ -132,7 +132,7 @@ parse_and_score() {
         run -o "$dir/model.json" printf '{"checkpoint": "%s", "data": "../bin"}\n' "${checkpoint#"$dir/"}"
         run -q -n validate -o "$dir/valid.log" fairseq-validate "${data[@]}" "${cpu[@]}" \
             --path "$checkpoint" --max-tokens 4096 --num-workers 0 --log-format json
-        run -n generate -o "$scope/generate.txt" -e "$scope/generate.log" fairseq-generate \
+        run -p -n generate -o "$scope/generate.txt" -e "$scope/generate.log" fairseq-generate \
             "${data[@]}" "${cpu[@]}" --path "$checkpoint" --gen-subset "$set" --max-tokens 1024 \
             --num-workers 0 "${how[@]}" --log-format tqdm
         run -i "$scope/generate.log" -o "$scope/seconds.json" sed -n -E \

@@ -154,7 +154,7 @@ for system in $systems; do
             run -o "$dir/model.json" printf '{"checkpoint": "%s", "data": "../bin"}\n' "${checkpoint#"$dir/"}"
             run -q -n validate -o "$dir/valid.log" fairseq-validate "${data[@]}" "${cpu[@]}" \
                 --path "$checkpoint" --max-tokens 4096 --num-workers 0 --log-format json
-            run -n generate -o "$dir/generate-$subset.txt" fairseq-generate "${data[@]}" "${cpu[@]}" \
+            run -p -n generate -o "$dir/generate-$subset.txt" fairseq-generate "${data[@]}" "${cpu[@]}" \
                 --path "$checkpoint" --gen-subset "$subset" --max-tokens 4096 --num-workers 0 \
                 "${beam[@]}" --post-process "$bpe" "${detokenize[@]}" --log-format tqdm
         }

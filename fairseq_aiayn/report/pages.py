@@ -51,7 +51,7 @@ from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, TOLERANCE,
 
 __all__ = ["write_page"]
 
-RESULTS = "Results"
+RESULTS, SIGNIFICANCE = "Results", "Significance"
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
 SECTION_23 = 2_416  # sentences
 SIZES = {  # columns of Table 3: a field of Row, and the options of fairseq-train that change it
@@ -73,14 +73,14 @@ OTHER_MEASURE = (
 
 def write_page(results: Results, directory: Path, stem: str) -> str:
     """Write `stem`.md, `stem`.json and report.html into a directory, which is created if it is
-    missing, and return the table for a terminal."""
+    missing, and return the table for a terminal, and who is ahead."""
     names = " · ".join(run.name for run in results.runs)
     title, found = "Table 3" if results.kind == TABLE3 else names, sections(results)
     directory.mkdir(parents=True, exist_ok=True)
     write_whole(directory / f"{stem}.md", f"# {escaped(title)}\n\n{as_markdown(found)}")
     write_whole(directory / f"{stem}.json", results_as_json(results))
     write_whole(directory / "report.html", as_html(title, found))
-    return blocks_as_markdown(found[RESULTS], one_line)
+    return blocks_as_markdown([*found[RESULTS], *found.get(SIGNIFICANCE, ())[:1]], one_line)
 
 
 def sections(results: Results) -> Sections:
@@ -98,7 +98,7 @@ def sections(results: Results) -> Sections:
         found[RESULTS] = [*seeds, *translations_blocks(translations)]
     if isinstance(results, Report):
         found |= {
-            "Significance": significance_blocks(results.significance, results.runs[0].sentences),
+            SIGNIFICANCE: significance_blocks(results.significance, results.runs[0].sentences),
             "What differs": differences_blocks(results.differences, results.diagnoses),
             "Learning curves": curves_blocks(results.curves),
         }

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 import statistics
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -159,10 +159,18 @@ def _interval(found: EstimatedDifference) -> str:
     return f"{found.low:+.2f} to {found.high:+.2f}"
 
 
-def verdict(p_value: float | None, sentences: int) -> str:
+def leads(significance: Significance, sentences: int) -> Iterator[str]:
+    """Yield, for each system but the first, which of the two is ahead, and whether by chance."""
+    (first, base), *others = significance.systems.items()
+    for name, tested in others:
+        gain = tested.score - base.score
+        ahead, behind = (name, first) if gain > 0 else (first, name)
+        is_sure = verdict(cast(float, tested.p_value), sentences)
+        yield f"{ahead} is {abs(gain):.2f} sacreBLEU ahead of {behind}: {is_sure}"
+
+
+def verdict(p_value: float, sentences: int) -> str:
     """Say whether a difference on so many sentences is significant."""
-    if p_value is None:
-        return "the one that others are tested against"
     if sentences < FEWEST:
         return f"fewer than {FEWEST} sentences are too few to say"
     return "significant" if p_value < LEVEL else "may be chance"
@@ -178,11 +186,11 @@ def significance_blocks(significance: Significance | None, sentences: int) -> li
             ("sacreBLEU", tested.score, ".2f"),
             ("mean of the samples, 95%", f"{tested.mean:.2f} ± {tested.interval:.2f}", ""),
             ("p", tested.p_value, ".3f"),
-            ("difference", verdict(tested.p_value, sentences), ""),
         ]
         for name, tested in significance.systems.items()
     ]
     return [
+        "; ".join(leads(significance, sentences)),
         f"Paired bootstrap (Koehn, 2004) by sacreBLEU: {MEANING_OF_P}",
         table_of(rows),
         ["sacreBLEU: ", Code(significance.signature)],

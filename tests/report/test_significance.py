@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import statistics
 
 import pytest
@@ -11,6 +12,7 @@ from fairseq_aiayn.report.significance import (
     SAMPLES,
     SAMPLES_OF_DIFFERENCE,
     f1_difference,
+    leads,
     mean_of,
     paired_bootstrap,
     seeds_difference,
@@ -32,6 +34,11 @@ def test_a_better_system_is_told_from_a_lucky_one():
     assert lucky.score == pytest.approx(100.0) and lucky.p_value > 0.05
     assert same.score == first.score and same.p_value == 1.0
     assert f"bs:{SAMPLES}" in found.signature and "seed:12345" in found.signature  # so it repeats
+    said = [re.sub(r"\d+\.\d+ sacreBLEU ", "", text) for text in leads(found, 100)]
+    assert said == [
+        *("first is ahead of same: may be chance", "lucky is ahead of first: may be chance"),
+        "first is ahead of worse: significant",
+    ]
 
 
 def test_the_test_of_f1_pairs_sentences():
