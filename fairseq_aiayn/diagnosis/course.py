@@ -171,7 +171,7 @@ def _trained_on(run: Evidence, row: Row) -> Iterator[Event]:
         return
     languages = "" if "xx" in run.languages else f" of {'-'.join(run.languages)}"
     papers = "" if row in OWN else f" (paper: about {PAIRS_EN_DE:,})"
-    said = f"trained on {pairs:,} pairs{languages}{papers}"
+    said = f"the text has {pairs:,} pairs{languages}{papers}"
     of_a_batch, tokens = median(run.curves["sentences"].values() or [0]), run.tokens_per_update
     said += f", of about {tokens / of_a_batch:.0f} target tokens" if tokens and of_a_batch else ""
     said += f", with {run.dictionaries}" if run.types else ""
