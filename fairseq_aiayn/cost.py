@@ -138,10 +138,13 @@ def row_costs(row: Row, vocabulary: int) -> dict[str, int]:
     }
 
 
-def row_table(rows: Sequence[Row], vocabulary: int) -> list[list[str]]:
-    """Return the header and the cells of every row; there must be at least one."""
+def row_tables(rows: Sequence[Row], vocabulary: int) -> list[list[list[str]]]:
+    """Return headers and cells of every row, at least one: its sizes, then costs and results."""
     cells = [_cells(row, vocabulary) for row in rows]
-    return [[*cells[0]], *([*each.values()] for each in cells)]
+    names = [*cells[0]]
+    costs = names.index("params")
+    tables = names[:costs], ["name", *names[costs:]]
+    return [[header, *([each[name] for name in header] for each in cells)] for header in tables]
 
 
 def _cells(row: Row, vocabulary: int) -> dict[str, str]:

@@ -17,7 +17,7 @@ from fairseq_aiayn.cost import (
     in_powers,
     paper_estimate,
     row_as_json,
-    row_table,
+    row_tables,
     training_flops,
 )
 from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE, find_row
@@ -61,7 +61,8 @@ def _add_vocabulary(parser: argparse.ArgumentParser) -> None:
 def run_rows(arguments: argparse.Namespace) -> None:
     """list the paper's models with their sizes and costs
 
-    Computed, all but t2t for the given vocabulary:
+    One table has sizes and training settings, a second one costs and results. Computed, all but t2t
+    for the given vocabulary:
       params      parameters of our model. Parsing has separate vocabularies of this size for words
                   and for trees.
       FLOPs/pair  of the forward pass for one source token and one target token
@@ -83,7 +84,8 @@ def run_rows(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps([row_as_json(row, arguments.vocab) for row in rows], indent=2))
         return
-    print(*aligned_lines(row_table(rows, arguments.vocab)), sep="\n")
+    tables = row_tables(rows, arguments.vocab)
+    print("\n\n".join("\n".join(aligned_lines(table)) for table in tables))
 
 
 def declare_flags(parser: argparse.ArgumentParser) -> None:

@@ -106,26 +106,29 @@ def printed(aiayn):
     return lambda *arguments: aiayn("rows", *arguments)[1]
 
 
-def test_every_row_is_a_line_that_a_wide_terminal_holds(printed):
-    lines = printed("--vocab", "500").splitlines()
-    assert [line.split()[0] for line in lines] == ["name", *ROWS]
-    assert max(map(len, printed().splitlines())) <= 160  # columns
-    names = [line.split()[0] for line in printed("big", "aiayn_base").splitlines()]
-    assert names == ["name", "big", "base"]
+def tables(text: str) -> list[list[list[str]]]:
+    return [[re.split("  +", line) for line in table.splitlines()] for table in text.split("\n\n")]
+
+
+def test_every_row_is_a_line_of_both_tables_that_100_columns_hold(printed):
+    for names, shown in (((), [*ROWS]), (("big", "aiayn_base"), ["big", "base"])):
+        text = printed("--vocab", "500", *names)
+        for table in tables(text):
+            assert [line[0] for line in table] == ["name", *shown]
+        assert len(tables(text)) == 2
+    assert max(map(len, printed().splitlines())) <= 100
 
 
 def test_the_figures_of_base(printed):
     """Breaks if a column holds another's figure: all are known from the paper or counted
     above. Breaks if 5.00 becomes 5.0, or a row without a figure gets base's."""
-    header, base, a_h4, tiny = (
-        re.split("  +", line) for line in printed("base", "a_h4", "tiny").splitlines()
-    )
-    sizes = "N 6, d_model 512, d_ff 2048, h 8, d_k 64, d_v 64, P_drop 0.1, eps_ls 0.1"
-    regime = "positions sinusoid, steps 100000, averaged 5"
-    costs = "params 63.05M, FLOPs/pair 127.07M, training 9.5e17, memory 0.94 GiB"
-    paper = "t2t 65.13M, paper 65M, PPL 4.92, BLEU 25.8"
-    cells = f"name base, {sizes}, {regime}, {costs}, {paper}".split(", ")
-    assert [f"{name} {cell}" for name, cell in zip(header, base, strict=True)] == cells
+    (names, sizes, *_), (header, base, a_h4, tiny) = tables(printed("base", "a_h4", "tiny"))
+    expected = "name base, N 6, d_model 512, d_ff 2048, h 8, d_k 64, d_v 64, P_drop 0.1"
+    expected += ", eps_ls 0.1, positions sinusoid, steps 100000, averaged 5"
+    costs = "name base, params 63.05M, FLOPs/pair 127.07M, training 9.5e17, memory 0.94 GiB"
+    costs += ", t2t 65.13M, paper 65M, PPL 4.92, BLEU 25.8"
+    for columns, cells, text in ((names, sizes, expected), (header, base, costs)):
+        assert ", ".join(map(" ".join, zip(columns, cells, strict=True))) == text
     assert a_h4[-3:] == ["65.13M", "5.00", "25.5"] and tiny[-1] == "0.22 GiB"
 
 
