@@ -107,6 +107,11 @@ def flat_options(configuration: Mapping) -> dict[str, object]:
     return options
 
 
+def as_typed(value: object) -> str:
+    """Return an option's value as a command has it, with commas between those of a list."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def _joined(model: Mapping, prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield a model's options; those of its parts have joined names, such as encoder_layers."""
     for name, value in model.items():

@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_aiayn.configuration import as_typed
 from fairseq_aiayn.console import note, one_line
 from fairseq_aiayn.corpus.pieces import MARK
 from fairseq_aiayn.files import STANDARD_INPUT, read_lines, source_name
@@ -272,8 +273,9 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.not_known:
         yield f"not known: {', '.join(diagnosis.not_known)}"
     if diagnosis.other_options:
-        options = ", ".join(f"{name} {value}" for name, value in diagnosis.other_options.items())
-        yield f"also set, and not judged: {options}"
+        options = diagnosis.other_options.items()
+        set_too = ", ".join(f"{name} {as_typed(value)}" for name, value in options)
+        yield f"also set, and not judged: {set_too}"
     yield "options go at the end of fairseq-train's command, with another --save-dir"
     for name, command in diagnosis.commands.items():
         yield f"{name}: {command}"

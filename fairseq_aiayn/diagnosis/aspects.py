@@ -28,7 +28,7 @@ from fairseq_aiayn.settings import (
 LARGE, MEDIUM, UNKNOWN, SMALL, NONE = Weight
 Findings = Iterator[tuple[str, Finding | None]]  # by aspect; None if no file says what was so
 CONSTANTS = "Adam, β1 {}, β2 {}, ε {}"
-OF_TINY = "after 1,450 updates of tiny (docs/results.md#ablation_tiny)"
+OF_TINY = "after 1,450 updates of tiny"
 # What to type of the number of checkpoints and --save-dir, and of both languages
 AVERAGE = "aiayn average --last {0} --dir {1} --output {1}/average.pt"
 MERGES = "cat train.{} train.{} | subword-nmt learn-bpe --total-symbols -s {} > codes"
@@ -243,7 +243,7 @@ def _evaluation(run: Evidence, row: Row) -> Findings:
         yield name, compare(f"{papers}", given, "another search", change, SMALL)
     paper = "by log P / ((5 + |Y|)/6)^α, until no open hypothesis can win any more"
     here = unless_stocks(run, "search", "by log P / |Y|^α, until k hypotheses are finished")
-    effect = "α means something else; BLEU moved by 0.1 (results.md#multi30k_published)"
+    effect = "α means something else; BLEU moved by 0.1 on Multi30k"
     if run.is_ours("arch") is False:  # no search of this plugin decodes stock fairseq's models
         ours, effect = whole(run, row), f"{effect}; only aiayn_* models are decoded so"
     yield "length penalty and end", compare(paper, here, effect, ours, SMALL)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from fairseq_aiayn.configuration import as_typed
 from fairseq_aiayn.diagnosis.endings import OF_USER, ending
 from fairseq_aiayn.diagnosis.evidence import (
     DEVICES,
@@ -233,7 +234,8 @@ def _changed(before: Log, start: Log) -> str:
     """Return what a start has otherwise than the one before."""
     old, new = (_facts(start) for start in (before, start))
     both = [name for name in old if name in new and old[name] != new[name]]
-    said = ", ".join(f"{name} {old[name]} is now {new[name]}" for name in both[:MANY])
+    pairs = ((name, as_typed(old[name]), as_typed(new[name])) for name in both[:MANY])
+    said = ", ".join(f"{name} {here} is now {there}" for name, here, there in pairs)
     return said + f" and {len(both) - MANY} more" * (len(both) > MANY)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fairseq_aiayn.configuration import as_typed
 from fairseq_aiayn.paper import ROWS, TABLE_2, TABLE_3, Published
 from fairseq_aiayn.runs.record import SEARCH, TRAIN, Settings
 from fairseq_aiayn.runs.run import Run
@@ -69,7 +70,7 @@ def _unequal(where: str, mappings: Sequence[Mapping[str, object]]) -> list[Diffe
     differences = []
     for key in _keys(mappings):
         found = [mapping.get(key) for mapping in mappings]
-        values = tuple("" if value is None else str(value) for value in found)
+        values = tuple("" if value is None else as_typed(value) for value in found)
         if len(set(values)) > 1 and key not in ABSOLUTE_PATHS:
             differences.append(Difference(where, key, values))
     return differences

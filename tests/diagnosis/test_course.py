@@ -229,7 +229,7 @@ def test_what_jumps_or_changes_at_a_restart_is_said(diagnosed):
     found = diagnosed(*before, other, "[de] dictionary: 7 types", after, *high)
     jumped = "started again from update 50,000: the loss jumped from 4.* to 11"
     assert re.match(jumped, texts(found))
-    assert "--lr [0.0007] is now [0.0009], types of de 9 is now 7" in found.events[0].text
+    assert "--lr 0.0007 is now 0.0009, types of de 9 is now 7" in found.events[0].text
     assert found.events[0].line == len(before) + 1 and "diverged" not in texts(found)
     assert "is now" in texts(diagnosed(*before, other, after, *curve()[10:]))
 

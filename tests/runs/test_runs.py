@@ -142,12 +142,15 @@ def test_only_what_differs_is_listed_and_no_places(two_runs):
 def test_what_the_logs_know_takes_the_place_of_what_was_asked(two_runs):
     """Also for an option that one command line left out, or that only one system has."""
     logged = [
-        {"arch": "x", "beam": "4", "_name": "m", "own": "1"},
-        {"arch": "y", "beam": "4", "_name": "n", "other": "2"},
+        {"arch": "x", "beam": "4", "_name": "m", "own": "1", "lr": [0.25]},
+        {"arch": "y", "beam": "4", "_name": "n", "other": "2", "lr": [0.1, 0.2]},
     ]
     differences = run_differences(two_runs, logged)
     of_training = [each for each in differences if each.where == "train"]
-    assert of_training == [Difference("train", "--arch", ("x", "y"))]
+    assert of_training == [
+        Difference("train", "--arch", ("x", "y")),
+        Difference("train", "--lr", ("0.25", "0.1,0.2")),
+    ]
     asked = replace(two_runs[0].settings, commands={"train": "fairseq-train --own 1"})
     differences = run_differences([replace(two_runs[0], settings=asked), two_runs[1]], logged)
     assert Difference("train", "--own", ("1", "")) in differences
