@@ -42,6 +42,8 @@ CURVE_STYLE: dict[Any, Any] = {  # of matplotlib
     "axes.grid": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "legend.frameon": False,
+    "text.parse_math": False,  # no name of a run is a formula
 }
 CAPTION = (
     "Loss (label-smoothed), perplexity and learning rate against updates and against wall "
@@ -113,11 +115,7 @@ def draw_learning_curves(runs: Mapping[str, Curves]) -> str:
         axes[-1, 0].set_xlabel("updates")
         axes[-1, 1].set_xlabel("minutes")
         names = [name if len(name) <= 40 else f"{name[:39]}…" for name in runs]
-        legend = figure.legend(
-            handles, names, loc="outside upper center", ncols=min(len(names), 3), frameon=False
-        )
-        for text in legend.get_texts():
-            text.set_parse_math(False)  # no name of a run is a formula
+        figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 3))
         return _svg(figure)
 
 

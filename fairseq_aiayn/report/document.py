@@ -147,9 +147,9 @@ def _backticks(text: str, fewest: int) -> str:
     return "`" * max(fewest, *(len(run) + 1 for run in re.findall("`*", text)))
 
 
-def as_html(title: str, sections: Sections) -> str:
+def as_html(title: str, lead: str, sections: Sections) -> str:
     """Return the text of an HTML file that needs nothing else and runs no script; no text of a run
-    is markup in it."""
+    is markup in it. The lead stands under the title."""
     from jinja2 import Environment  # here: `aiayn rows` needs no HTML
     from markupsafe import Markup
 
@@ -163,7 +163,7 @@ def as_html(title: str, sections: Sections) -> str:
     environment.tests["code"] = lambda part: isinstance(part, Code)
     template = environment.from_string((here / "report.html").read_text(encoding="utf-8"))
     style = "".join(sheet.read_text(encoding="utf-8") for sheet in styles)
-    return template.render(title=title, sections=sections, style=Markup(style))
+    return template.render(title=title, lead=lead, sections=sections, style=Markup(style))
 
 
 def _shown(value: object) -> object:

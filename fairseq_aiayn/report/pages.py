@@ -13,7 +13,7 @@ from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose, unequal_aspec
 from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.diagnosis.findings import Weight
 from fairseq_aiayn.files import write_whole
-from fairseq_aiayn.paper import ROWS, SEMI_SUPERVISED, TABLE_4, WSJ_ONLY, Published
+from fairseq_aiayn.paper import ROWS, SEMI_SUPERVISED, TABLE_3, TABLE_4, WSJ_ONLY, Published
 from fairseq_aiayn.report.curves import curves_blocks
 from fairseq_aiayn.report.document import (
     Block,
@@ -30,14 +30,7 @@ from fairseq_aiayn.report.document import (
     table_of,
     turned,
 )
-from fairseq_aiayn.report.results import (
-    TABLE3,
-    TABLE_3_ROWS,
-    Example,
-    Report,
-    Results,
-    results_as_json,
-)
+from fairseq_aiayn.report.results import TABLE3, Example, Report, Results, results_as_json
 from fairseq_aiayn.report.significance import (
     EstimatedDifference,
     f1_blocks,
@@ -46,12 +39,14 @@ from fairseq_aiayn.report.significance import (
     significance_blocks,
 )
 from fairseq_aiayn.runs.differences import Difference, published
+from fairseq_aiayn.runs.record import Settings
 from fairseq_aiayn.runs.run import ParserRun, ScoredRun, TranslationRun
 from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, TOLERANCE, option
 
 __all__ = ["write_page"]
 
 RESULTS, SIGNIFICANCE = "Results", "Significance"
+LANGUAGES = ("--source-lang", "--target-lang")
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
 SECTION_23 = 2_416  # sentences
 SIZES = {  # columns of Table 3: a field of Row, and the options of fairseq-train that change it
@@ -74,13 +69,29 @@ OTHER_MEASURE = (
 def write_page(results: Results, directory: Path, stem: str) -> str:
     """Write `stem`.md, `stem`.json and report.html into a directory, which is created if it is
     missing, and return the table for a terminal, and who is ahead."""
-    names = " · ".join(run.name for run in results.runs)
-    title, found = "Table 3" if results.kind == TABLE3 else names, sections(results)
+    title = "Table 3" if results.kind == TABLE3 else " · ".join(run.name for run in results.runs)
+    lead, found = what_was_trained(results.runs), sections(results)
+    head = f"# {escaped(title)}\n\n" + f"{escaped(lead)}\n\n" * bool(lead)
     directory.mkdir(parents=True, exist_ok=True)
-    write_whole(directory / f"{stem}.md", f"# {escaped(title)}\n\n{as_markdown(found)}")
+    write_whole(directory / f"{stem}.md", head + as_markdown(found))
     write_whole(directory / f"{stem}.json", results_as_json(results))
-    write_whole(directory / "report.html", as_html(title, found))
+    write_whole(directory / "report.html", as_html(title, lead, found))
     return blocks_as_markdown([*found[RESULTS], *found.get(SIGNIFICANCE, ())[:1]], one_line)
+
+
+def what_was_trained(runs: Sequence[ScoredRun]) -> str:
+    """Return corpora, directions, days and processors of trainings, as far as they are recorded."""
+    made = [run.settings for run in runs]
+    options = [each.training for each in made]
+    days = sorted(each.written[:10] for each in made if each.written)
+    facts: list[tuple[str, list[str | None]]] = [
+        (" and ", [each.corpus for each in made]),
+        (" and ", [" → ".join(own[name] for name in LANGUAGES if name in own) for own in options]),
+        (" to ", [*days[:1], *days[-1:]]),
+        (" and ", [_gpus(each) or each.hardware.get("processor") for each in made]),
+    ]
+    texts = [word.join(dict.fromkeys(filter(None, values))) for word, values in facts]
+    return f"Trained: {', '.join(filter(None, texts))}" if any(texts) else ""
 
 
 def sections(results: Results) -> Sections:
@@ -107,11 +118,6 @@ def sections(results: Results) -> Sections:
     return {heading: blocks for heading, blocks in found.items() if blocks}
 
 
-def clock(seconds: float) -> str:
-    """Return seconds as 1:23:45, with days in front if there are any."""
-    return str(timedelta(seconds=round(seconds)))
-
-
 def _cost(run: ScoredRun) -> list[Cell]:
     """Return the cost of a training, and its perplexity."""
     training = run.training
@@ -120,7 +126,7 @@ def _cost(run: ScoredRun) -> list[Cell]:
         ("updates", training.updates, ","),
         ("target tokens/s in training", training.tokens_per_second, ",.0f"),
         ("seconds of training", training.seconds, ",.0f"),
-        ("wall time of training", clock(training.wall_seconds), ""),
+        ("wall time of training", timedelta(seconds=round(training.wall_seconds)), ""),
         ("peak memory of training, MiB", training.peak_memory, ","),
         ("peak GPU memory of training, MiB", training.peak_gpu_memory or None, ","),
         ("development perplexity", run.dev_perplexity, ".2f"),
@@ -202,7 +208,7 @@ def table3_blocks(
         blocks.append(Texts("Not finished:", [(run["name"], run["reason"]) for run in unfinished]))
     for system in dict.fromkeys(run.settings.system for run in runs):
         rows = {run.settings.row for run in runs if run.settings.system == system}
-        if missing := [row for row in TABLE_3_ROWS if row not in rows]:
+        if missing := [row.name for row in TABLE_3 if row.name not in rows]:
             blocks.append(f"Rows without a finished run of {system}: {', '.join(missing)}")
     return blocks
 
@@ -389,19 +395,18 @@ def how_made(run: ScoredRun) -> Details:
         ("commit", settings.commit, ""),
         ("evaluated by commit", None if is_same_code else settings.evaluated_by, ""),
         ("written", settings.written, ""),
-        ("GPUs", _gpus(run), ""),
+        ("GPUs", _gpus(settings), ""),
         *((name, known, "") for name, known in settings.hardware.items() if name != "gpus"),
         *((name, number, "") for name, number in settings.packages.items()),
-        ("wall time of training", clock(training.wall_seconds), ""),
-        ("of that in updates", clock(training.seconds), ""),
+        ("wall time of training", timedelta(seconds=round(training.wall_seconds)), ""),
+        ("of that in updates", timedelta(seconds=round(training.seconds)), ""),
     ]
     facts = {name: format(value, form) for name, value, form in cells if value is not None}
     return Details(f"How {run.name} was made", facts, settings.commands)
 
 
-def _gpus(run: ScoredRun) -> str | None:
+def _gpus(settings: Settings) -> str | None:
     """Return the GPUs that a training used."""
-    settings = run.settings
     used = settings.hardware.get("gpus", [])[: settings.gpus] if settings.device == "cuda" else []
     gpus = " and ".join(f"{n} × {name}" if n > 1 else name for name, n in Counter(used).items())
     nodes = f"{settings.nodes} nodes of " if (settings.nodes or 1) > 1 else ""

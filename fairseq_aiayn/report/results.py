@@ -145,10 +145,8 @@ def read_table3(directories: Sequence[Path]) -> Results:
             unfinished.append({"name": directory.resolve().name, "reason": reason})
             continue
         if not isinstance(run, TranslationRun) or run.settings.row not in TABLE_3_ROWS:
-            rows = ", ".join(TABLE_3_ROWS)
-            raise ValueError(
-                f"{directory}: expected a row of Table 3, {rows}, got {run.settings.row}"
-            )
+            expected = f"{directory}: expected a row of Table 3, {', '.join(TABLE_3_ROWS)}"
+            raise ValueError(f"{expected}, got {run.settings.row}")
         finished[directory] = run
     require_comparable(list(finished), list(finished.values()))
     systems = list(dict.fromkeys(run.settings.system for run in finished.values()))
@@ -167,10 +165,8 @@ def require_comparable(directories: Sequence[Path], runs: Sequence[ScoredRun]) -
         first, values = runs[0].scored_on(), run.scored_on()
         for what, value in first.items():
             if values.get(what) != value:
-                raise ValueError(
-                    f"{path}: expected the {what} of {directories[0]}, {value}, got "
-                    f"{values.get(what, 'none')}"
-                )
+                expected = f"{path}: expected the {what} of {directories[0]}, {value}"
+                raise ValueError(f"{expected}, got {values.get(what, 'none')}")
 
 
 def results_as_json(results: Results) -> str:

@@ -209,6 +209,5 @@ def f1_blocks(first: ParserRun, tests: Mapping[str, EstimatedDifference]) -> lis
         ]
         for name, found in tests.items()
     ]
-    samples = f"over {SAMPLES_OF_DIFFERENCE:,} samples"
-    text = f"Paired bootstrap (Koehn, 2004) {samples}: {MEANING_OF_P}"
+    text = f"Paired bootstrap (Koehn, 2004) over {SAMPLES_OF_DIFFERENCE:,} samples: {MEANING_OF_P}"
     return [table_of(rows), text] if rows else []

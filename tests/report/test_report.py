@@ -56,7 +56,7 @@ SECTIONS = {
 
 
 def test_no_words_become_markup_in_html():
-    page = as_html("a <b>", SECTIONS)
+    page = as_html("a <b>", HOSTILE, SECTIONS)
     assert not re.search("<(script|b|i|th|de|y)>", page)
     ours = ("a < b", "ours: on <X1>", "1 < 2", "<th>", "x --lang '<de>'", "--x <y>")
     assert all(words in unescape(page) for words in (one_line(HOSTILE), *ours))
@@ -89,13 +89,30 @@ def test_the_command_prints_results_and_writes_three_files(tmp_path, capsys, wri
     printed = capsys.readouterr()
     assert printed.out.startswith(markdown(report)) and not printed.err
     assert written.keys() == {"report.html", "table.json", "table.md"}
-    assert written["table.md"] == f"# a · b\n\n{page(report)}"
+    assert written["table.md"].startswith("# a · b\n\n")
+    assert written["table.md"].endswith(f"\n\n{page(report)}")
     assert f'<td class="number">{number}</td>' in written["report.html"]
     again = read_results(tmp_path / "out" / "table.json")
     assert (again.runs, again.examples) == (report.runs, report.examples)
     assert again.f1_differences == report.f1_differences
     (tmp_path / "x.json").write_text("{}")
     assert "x.json: kind: missing key" in fault_of(read_results, tmp_path / "x.json")
+
+
+def test_what_was_trained_stands_under_the_title(tmp_path):
+    """What runs have in common is said once, what a record lacks not at all."""
+    commands = {"train": "fairseq-train bin --source-lang en --target-lang de"}
+    later = {"device": "cpu", "written": "2026-02-03T01:02:03+00:00"}
+    bare = dict.fromkeys(("corpus", "written", "device")) | {"hardware": {}, "commands": {}}
+    runs = [
+        write_run(tmp_path / name, made)
+        for name, made in (("b", {"commands": commands} | later), ("a", {"commands": commands}))
+    ]
+    both = compare(tmp_path / "2", *runs, write_run(tmp_path / "c", bare))
+    lead = "Trained: wmt14_en_de, en → de, 2026-01-31 to 2026-02-03, X1 and 2 × H1"
+    assert f"</h1>\n<p>{lead}</p>" in both["report.html"]
+    assert both["table.md"].startswith(f"# b · a · c\n\n{lead}\n\n## ")
+    assert "Trained" not in compare(tmp_path / "1", tmp_path / "c")["report.html"]
 
 
 def test_a_comparison_needs_two_runs(tmp_path):

@@ -144,10 +144,23 @@ def test_what_a_run_wrote_is_text_and_links_lead_to_their_sections(show, report)
     assert figures.is_visible() and "\t1.10\t" in figures.inner_text()
 
 
-def test_no_column_is_cut_off_on_paper(show, report):
-    opened = show(report, width=718)  # A4 without its margins
+def colour(page, selector: str) -> list[int]:
+    """The colour behind an element, as red, green and blue."""
+    ground = page.tab.eval_on_selector(selector, "one => getComputedStyle(one).backgroundColor")
+    return [*map(int, re.findall(r"\d+", ground))]
+
+
+def test_paper_is_white_with_all_that_is_folded_and_no_column_is_cut_off(show, report):
+    opened = show(report, width=718, scheme="dark")  # A4 without its margins
+    assert max(colour(opened, "body")) < 128
     opened.tab.emulate_media(media="print")
     opened.assert_fits()
+    assert colour(opened, "body") == [255, 255, 255]
+    assert opened.tab.locator("details").count() >= 3
+    for heading in opened.tab.locator("h2, h3, h4, summary").all():
+        assert heading.evaluate("one => getComputedStyle(one).breakAfter") == "avoid"
+    for folded in opened.tab.locator("details :is(table, pre, ul)").all():
+        assert folded.evaluate("one => one.checkVisibility({contentVisibilityAuto: true})")
     tables = opened.tab.locator("table:visible")
     assert tables.count() > 3
     for table in tables.all():
