@@ -128,7 +128,7 @@ function draw() {
   view = readView();
   preview = null;
   const { kind, map, heads, style } = view;
-  at("kind-text").textContent = kind.text;
+  at("kind-title").textContent = kind.title;
   markChoices();
   for (const side of ["query", "key"]) {
     at(`${side}-title`).textContent = kind.titles[side];
@@ -164,7 +164,6 @@ function drawWord() {
   const isCut = found.length > MOST_LINES;
   at("omitted").textContent = isCut ? `Drawn are the strongest ${most} of ${of} lines.` : "";
   svg.innerHTML = found.slice(0, MOST_LINES).map(lineOf).join("");
-  svg.classList.toggle("isolated", word !== null);
   at("heat-maps").dataset.band = word?.side ?? "";
   at("heat-maps").style.setProperty("--index", word?.index ?? 0);
   for (const element of picture.querySelectorAll("[data-side]")) {

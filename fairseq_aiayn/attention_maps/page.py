@@ -17,7 +17,6 @@ from fairseq_aiayn.attention_maps.weights import (
     AttentionMap,
     Selection,
     merge_words,
-    select,
 )
 from fairseq_aiayn.console import one_line
 from fairseq_aiayn.palette import line_colour
@@ -28,9 +27,9 @@ LEVELS = 4095  # a weight is stored as a whole number of 1/4095: short in the pa
 STYLES = ("page_style.css", "attention_page.css")
 
 
-def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") -> str:
-    """Return a self-contained HTML page of the maps, each of another kind; it opens with the
-    view `start`, a fragment from `view_of`, unless its address has a fragment."""
+def attention_page(maps: Sequence[AttentionMap], title: str, start: str, translation: str) -> str:
+    """Return a self-contained HTML page of the maps, each of another kind, with a translation under
+    the title; it opens with the view `start` of `view_of`, unless its address has one."""
     script = _read("attention_page.js")
     content = {
         "colours": [line_colour(head) for head in range(max(len(m.weights[0]) for m in maps))],
@@ -41,6 +40,7 @@ def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") ->
     }
     parts = {
         "title": html.escape(one_line(title)),
+        "translation": html.escape(one_line(translation)),
         "style": "".join(_read(name) for name in STYLES),
         # Safe in a script element
         "data": json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"),
@@ -71,8 +71,8 @@ def _content(shown: AttentionMap) -> dict[str, object]:
     return {
         "kind": shown.kind,
         "name": shown.kind.capitalize(),
-        "text": f"{kind.title}: {kind.text}",
-        "layer": select(shown, None, None, None).layer,
+        "title": kind.title,
+        "layer": shown.usual_layer - 1,
         "titles": {"query": kind.queries, "key": kind.keys},
         "pieces": _weights(shown),
         "whole": None if is_same else _weights(words),

@@ -19,12 +19,12 @@ from fairseq_aiayn.nn.transformer import DecoderLayer, EncoderLayer, Transformer
 __all__ = [
     "AttentionMap",
     "all_attention_weights",
+    "longest_word",
     "merge_words",
     "occurrences",
     "record_weights",
     "select",
     "weights_of_call",
-    "words_of_pieces",
 ]
 
 
@@ -95,23 +95,12 @@ class Kind(NamedTuple):
     title: str
     queries: str
     keys: str
-    text: str
 
 
 KINDS = {
-    "encoder": Kind(
-        *("Encoder self-attention", "Source", "Source"),
-        "each word of the source (left) looks at the whole source (right).",
-    ),
-    "decoder": Kind(
-        *("Decoder self-attention", "Written", "Read"),
-        "left the word written at each position, right the words read by then, which begin with "
-        "<s>. None looks at later words.",
-    ),
-    "cross": Kind(
-        *("Encoder-decoder attention", "Written", "Source"),
-        "left the word written at each position, right the words of the source.",
-    ),
+    "encoder": Kind("Encoder self-attention", "Source", "Source"),
+    "decoder": Kind("Decoder self-attention", "Written", "Read"),
+    "cross": Kind("Encoder-decoder attention", "Written", "Source"),
 }
 
 
@@ -124,6 +113,12 @@ class AttentionMap:
     queries: tuple[str, ...]
     keys: tuple[str, ...]
     weights: Tensor
+
+    @property
+    def usual_layer(self) -> int:
+        """The last layer, from 1, or the second to last of self-attention, as in Figures 3-5."""
+        N = len(self.weights)
+        return N if self.kind == "cross" else max(1, N - 1)
 
 
 SPECIAL_PIECES = frozenset({"<s>", "</s>", "<pad>", "<unk>"})  # each is a word
@@ -191,11 +186,11 @@ class Selection(NamedTuple):
 def select(
     shown: AttentionMap, layer: int | None, heads: Sequence[int] | None, word: str | None
 ) -> Selection:
-    """Select what to draw, with layer and heads from 1, as in the paper: by default the second to
-    last layer, as in Figures 3-5 (5 of 6), all heads, and without a word all queries. Raises
-    ValueError for a layer, head or word that the map does not have."""
+    """Select what to draw, with layer and heads from 1, as in the paper: by default the usual layer
+    and all heads, and without a word all queries. Raises ValueError for a layer, head or word that
+    the map does not have."""
     N, h = shown.weights.shape[:2]
-    layer = max(1, N - 1) if layer is None else layer
+    layer = shown.usual_layer if layer is None else layer
     heads = tuple(range(1, h + 1)) if heads is None else tuple(dict.fromkeys(heads))
     for name, numbers, count in (("the layer", (layer,), N), ("a head", heads, h)):
         for number in numbers:
@@ -206,6 +201,12 @@ def select(
         choices = " ".join(dict.fromkeys(w.text for w in words_of_pieces(shown.queries)))
         raise ValueError(f"{word!r} is none of the words to choose from: {choices}")
     return Selection(shown, layer - 1, tuple(n - 1 for n in heads), queries)
+
+
+def longest_word(shown: AttentionMap) -> str:
+    """Return the longest word of the queries, a special piece only if there is nothing else."""
+    words = (word.text for word in words_of_pieces(shown.queries))
+    return max(words, key=lambda text: (text not in SPECIAL_PIECES, len(text)))
 
 
 def occurrences(word: str | None, shown: AttentionMap) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def declare_attention(parser: argparse.ArgumentParser) -> None:
         "--layer",
         type=int,
         metavar="N",
-        help="from 1; default: the second to last, as in Figures 3-5",
+        help="from 1; default: of cross the last, else the second to last, as in Figures 3-5",
     )
     shown.add_argument("--heads", type=heads, metavar="1,2", help="from 1; default: all")
     shown.add_argument(
@@ -72,7 +72,8 @@ def run_attention(arguments: argparse.Namespace) -> None:
 
     The suffix of --output chooses the format. A picture (.png, .svg, .pdf) has lines between the
     words, of one layer. A page for a browser (.html) has lines and heat maps of all layers and
-    heads; it opens with the lines chosen here.
+    heads; it opens with the lines chosen here, by default those of the longest word of the
+    translation to the source.
 
     --kind says what attends to what: encoder, source to source; decoder, target to target; cross,
     target to source. Where these need a target and --target gives none, the command prints the
@@ -116,8 +117,6 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
 
 
 def _show_sentence(arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.attention_maps.weights import words_of_pieces
-
     translator = _read_translator(arguments)
     is_page = arguments.output.suffix.lower() == PAGE
     kind = arguments.kind or (None if is_page else KINDS[0])
@@ -127,8 +126,8 @@ def _show_sentence(arguments: argparse.Namespace) -> None:
     elif kind != KINDS[0]:
         ((best,),) = translator.search([arguments.source])
         sentences.append(best.pieces)
-        words = words_of_pieces(shown_pieces(translator, best.pieces))
-        print(one_line(f"translation: {' '.join(word.text for word in words)}"))
+        arguments.target = best.text  # what the page shows
+        print(one_line(f"translation: {best.text}"))
     maps = attention_maps(translator, sentences)
     _write_output([shown for shown in maps if kind in (None, shown.kind)], arguments)
 
@@ -182,13 +181,15 @@ def shown_pieces(translator: Translator, pieces: Sequence[str]) -> tuple[str, ..
 
 
 def _write_output(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:
-    """Write a page of the maps, or a picture of the only one."""
-    from fairseq_aiayn.attention_maps.weights import merge_words, occurrences, select
+    """Write a page, which opens with the last of the maps that has the word, or a picture."""
+    from fairseq_aiayn.attention_maps.weights import longest_word, merge_words, occurrences, select
 
-    first = next((shown for shown in maps if occurrences(arguments.word, shown)), maps[-1])
+    is_page, word = arguments.output.suffix.lower() == PAGE, arguments.word
+    first = next((shown for shown in reversed(maps) if occurrences(word, shown)), maps[-1])
     shown = merge_words(first) if arguments.merge else first
-    selection = select(shown, arguments.layer, arguments.heads, arguments.word)
-    if arguments.output.suffix.lower() != PAGE:
+    word = longest_word(shown) if is_page and word is None else word
+    selection = select(shown, arguments.layer, arguments.heads, word)
+    if not is_page:
         # matplotlib is an extra, which a page does not need
         from fairseq_aiayn.attention_maps.picture import draw_lines, save_picture
 
@@ -197,4 +198,5 @@ def _write_output(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -
     from fairseq_aiayn.attention_maps.page import attention_page, view_of
 
     start = view_of(selection, "whole" if arguments.merge else "pieces")
-    write_whole(arguments.output, attention_page(maps, f"Attention: {arguments.source}", start))
+    page = attention_page(maps, f"Attention: {arguments.source}", start, arguments.target or "")
+    write_whole(arguments.output, page)

@@ -68,6 +68,7 @@ class StockTranslator:
         self.model = models[0].eval()
         self.config = SimpleNamespace(text=text)
         self.cut_source = text.cutter(self.task.cfg.source_lang, pieces_file)
+        self.join = text.joiner(self.task.cfg.target_lang)
         self.cut_target = text.cutter(self.task.cfg.target_lang, pieces_file)
         self.source = Vocabulary(tuple(self.task.source_dictionary.symbols))
         self.target = Vocabulary(tuple(self.task.target_dictionary.symbols))
@@ -78,11 +79,10 @@ class StockTranslator:
         outputs = []
         for sentence in sentences:
             tokens = torch.tensor([self.source.numbers(self.cut_source(sentence))])
-            lengths = torch.tensor([tokens.size(1)])
-            sample = {"net_input": {"src_tokens": tokens, "src_lengths": lengths}}
-            ((best, *_),) = self.task.inference_step(generator, [self.model], sample)
-            pieces = tuple(self.target.pieces(best["tokens"].tolist()))
-            outputs.append([SimpleNamespace(pieces=pieces)])
+            inputs = {"src_tokens": tokens, "src_lengths": torch.tensor([tokens.size(1)])}
+            ((best, *_),) = self.task.inference_step(generator, [self.model], {"net_input": inputs})
+            pieces = self.target.pieces(best["tokens"].tolist())
+            outputs.append([SimpleNamespace(pieces=tuple(pieces), text=self.join(pieces))])
         return outputs
 
     def attention_of(self, source: Sequence[int], target: Sequence[int] = ()) -> dict[str, Tensor]:

@@ -39,7 +39,6 @@ from fairseq_aiayn.report.significance import (
     significance_blocks,
 )
 from fairseq_aiayn.runs.differences import Difference, published
-from fairseq_aiayn.runs.record import Settings
 from fairseq_aiayn.runs.run import ParserRun, ScoredRun, TranslationRun
 from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, TOLERANCE, option
 
@@ -88,7 +87,7 @@ def what_was_trained(runs: Sequence[ScoredRun]) -> str:
         (" and ", [each.corpus for each in made]),
         (" and ", [" → ".join(own[name] for name in LANGUAGES if name in own) for own in options]),
         (" to ", [*days[:1], *days[-1:]]),
-        (" and ", [_gpus(each) or each.hardware.get("processor") for each in made]),
+        (" and ", [_gpus(run) or run.settings.hardware.get("processor") for run in runs]),
     ]
     texts = [word.join(dict.fromkeys(filter(None, values))) for word, values in facts]
     return f"Trained: {', '.join(filter(None, texts))}" if any(texts) else ""
@@ -395,7 +394,7 @@ def how_made(run: ScoredRun) -> Details:
         ("commit", settings.commit, ""),
         ("evaluated by commit", None if is_same_code else settings.evaluated_by, ""),
         ("written", settings.written, ""),
-        ("GPUs", _gpus(settings), ""),
+        ("GPUs", _gpus(run), ""),
         *((name, known, "") for name, known in settings.hardware.items() if name != "gpus"),
         *((name, number, "") for name, number in settings.packages.items()),
         ("wall time of training", timedelta(seconds=round(training.wall_seconds)), ""),
@@ -405,8 +404,9 @@ def how_made(run: ScoredRun) -> Details:
     return Details(f"How {run.name} was made", facts, settings.commands)
 
 
-def _gpus(settings: Settings) -> str | None:
+def _gpus(run: ScoredRun) -> str | None:
     """Return the GPUs that a training used."""
+    settings = run.settings
     used = settings.hardware.get("gpus", [])[: settings.gpus] if settings.device == "cuda" else []
     gpus = " and ".join(f"{n} × {name}" if n > 1 else name for name, n in Counter(used).items())
     nodes = f"{settings.nodes} nodes of " if (settings.nodes or 1) > 1 else ""

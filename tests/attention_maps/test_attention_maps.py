@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -31,6 +32,7 @@ from fairseq_aiayn.attention_maps.weights import (
     AttentionMap,
     all_attention_weights,
     attentions,
+    longest_word,
     merge_words,
     select,
     words_of_pieces,
@@ -168,16 +170,32 @@ def test_marks_of_pieces_are_taken_off_and_symbols_stay_alone(pieces, words) -> 
 
 
 def test_all_heads_and_queries_of_the_last_layer_but_one_are_shown_unless_chosen() -> None:
-    """Figures 3 to 5: 5 of 6. A word is chosen each time it occurs, with all of its pieces."""
+    """Figures 3 to 5: 5 of 6; of cross-attention, the last.
+
+    A word is chosen each time it occurs, with all of its pieces."""
     shown = attention_map()
     chosen = select(shown, None, None, None)
     assert (chosen.layer, chosen.heads, chosen.queries) == (4, (0, 1, 2), (0, 1, 2, 3, 4, 5))
     assert select(shown, 6, [3, 1, 3], None).heads == (2, 0)
     assert select(shown, 6, [1], None).layer == 5
-    single = AttentionMap("cross", WORDS, WORDS, shown.weights[:1])
+    assert select(replace(shown, kind="cross"), None, None, None).layer == 5
+    single = AttentionMap("encoder", WORDS, WORDS, shown.weights[:1])
     assert select(single, None, None, None).layer == 0
     for word, queries in {"the": (0, 4), "without": (2, 3), "with@@": (2,)}.items():
         assert select(shown, None, None, word).queries == queries
+
+
+@pytest.mark.parametrize(
+    ("queries", "word"),
+    [
+        (("Re@@", "zepte", "und", "</s>"), "Rezepte"),
+        (("the", "cat", "saw", "</s>"), "the"),
+        (("a", "</s>"), "a"),
+        (("</s>",), "</s>"),
+    ],
+)
+def test_the_longest_word_is_the_first_of_that_length_and_no_special_piece(queries, word) -> None:
+    assert longest_word(attention_map(queries, ("k",))) == word
 
 
 @pytest.mark.parametrize(
@@ -285,7 +303,7 @@ def test_positions_are_those_of_the_paper_and_of_a_model_beside_them() -> None:
 
 def test_a_page_has_weights_and_words_as_data_and_only_its_own_script_may_run() -> None:
     title, shown = '</title><script>x</script> {{data}} "it\'s"', attention_map(HOSTILE)
-    page = attention_page([shown], title)
+    page = attention_page([shown], title, "", title)
     block = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)[1]
     assert "<" not in block and block.isascii()
     (data,) = json.loads(block)["maps"]

@@ -3,6 +3,7 @@
 import re
 import sys
 from pathlib import Path
+from urllib.parse import parse_qsl
 from xml.etree import ElementTree
 
 import pytest
@@ -57,15 +58,21 @@ def test_a_page_opens_where_the_word_is(aiayn, given, refused, tmp_path, monkeyp
     page = tmp_path / "page.html"
     more = (*given, "--target", "saw hat the", "--output", page)
 
-    def kinds_shown(*options: object) -> list[str]:
+    def kinds_and_view(*options: object) -> tuple[list[str], dict[str, str]]:
         assert aiayn("attention", *more, *options) == (0, f"{page}\n", "")
-        return re.findall(r'"kind":\s*"(\w+)"', page.read_text(encoding="utf-8"))
+        text = page.read_text(encoding="utf-8")
+        (view,) = re.findall(r'"start":"([^"]*)"', text)
+        return re.findall(r'"kind":\s*"(\w+)"', text), dict(parse_qsl(view))
 
-    assert kinds_shown("--kind", "encoder") == ["encoder"]
-    kinds = kinds_shown("--word", "hat", "--layer", 1, "--merge")  # "hat" is in the target alone
-    assert kinds == ["encoder", "decoder", "cross"]
-    (view,) = re.findall(r'"start":"([^"]*)"', page.read_text(encoding="utf-8"))
-    assert "kind=decoder&layer=1" in view and view.endswith("query=2")
+    every = ["encoder", "decoder", "cross"]
+    kinds, view = kinds_and_view()
+    assert (kinds, view["kind"], view["layer"], view["query"]) == (every, "cross", "2", "1")
+    assert '<p dir="auto">saw hat the</p>' in page.read_text(encoding="utf-8")
+    kinds, view = kinds_and_view("--word", "hat", "--layer", 1, "--merge")
+    assert (kinds, view["kind"], view["layer"], view["query"]) == (every, "cross", "1", "2")
+    kinds, view = kinds_and_view("--word", "cat", "--merge")  # is in the source alone
+    assert (kinds, view["kind"], view["layer"], view["query"]) == (every, "encoder", "1", "2")
+    assert kinds_and_view("--kind", "encoder")[0] == ["encoder"]
     line = refused("attention", *more, "--word", "w99", "--merge")
     assert "'w99' is none of the words to choose from: saw hat the </s>" in line
 

@@ -190,7 +190,7 @@ def open_page(show):
 
     def show_maps(fragment: str = "", width: int = 1200, scheme: str = "light", one=None, view=""):
         maps = [one] if one else list(MAPS.values())
-        page = attention_page(maps, HOSTILE[0] if one else "We love recipes", view)
+        page = attention_page(maps, HOSTILE[0] if one else "We love recipes", view, HOSTILE[0])
         return show(page, width, scheme, fragment)
 
     return show_maps
@@ -246,6 +246,18 @@ def test_it_opens_with_the_last_layer_but_one_and_shows_each_kind_layer_and_head
     assert (*words(page, "query"),) == merged.queries and (*words(page, "key"),) == merged.keys
     assert lines(page) == visible(merged, 0, range(HEADS))
     page.assert_quiet()
+
+
+def test_paper_shows_the_picture_alone_and_a_chosen_word_on_white(open_page):
+    page = open_page("#kind=cross&query=2", scheme="dark")
+    page.tab.emulate_media(media="print")
+    assert colour(page, "body") == colour(page, ".picture") == [255, 255, 255]
+    assert max(colour(page, "#query .chosen")) < 128 and page.tab.locator("line").count()
+    assert page.tab.locator(".row label:visible").all_inner_texts() == [
+        *("Cross", "3", "1", "2", "3", "4", "Lines", "Pieces")
+    ]
+    assert page.tab.locator("button:visible").count() == len(TARGET) + len(SOURCE)
+    assert page.tab.locator("#largest").is_visible(), "the weights of the word as numbers"
 
 
 def test_a_click_isolates_a_word_and_pointing_previews_one(open_page):
