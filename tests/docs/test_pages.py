@@ -12,18 +12,28 @@ from pathlib import Path
 
 import IPython.display
 import matplotlib
+import numpy
 import pytest
 import results_page
 import torch
 from matplotlib import pyplot
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 
 from fairseq_aiayn.nn.attention import attention
 
 ROOT = Path(__file__).parents[2]
 DOCS = Path(__file__).parents[2] / "docs"
-SPEC = importlib.util.spec_from_file_location("measure", DOCS / "table1" / "measure.py")
-table1 = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(table1)
+
+
+def module_of(path: Path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+table1 = module_of(DOCS / "table1" / "measure.py")
 FUSED, WRITTEN, RECURRENT, CONVOLUTION, DILATED, RESTRICTED = table1.BUILDERS
 k, r = table1.k, table1.r
 
@@ -73,6 +83,23 @@ def test_the_page_has_the_rows_of_the_figures_that_are_kept() -> None:
         for by in ("by length", "by width"):
             result[by] = {int(size): cost for size, cost in result[by].items()}
         assert [name, *table1.as_row(printed, result)] in cells
+
+
+def test_no_curve_of_table_1_is_hidden_by_another() -> None:
+    """Two kinds have the FLOPs of two others."""
+    results = json.loads((DOCS / "table1" / "table1.json").read_text(encoding="utf-8"))
+    figure = module_of(DOCS / "table1" / "draw.py").draw_costs(results)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels = numpy.asarray(canvas.buffer_rgba())[::-1, :, :3]  # rows from below, as boxes count
+    for axes in figure.axes:
+        (left, bottom), (right, top) = axes.bbox.get_points().astype(int)
+        panel = pixels[bottom:top, left:right]
+        for line in axes.get_lines():
+            colour = [round(255 * part) for part in to_rgb(line.get_color())]
+            seen = (panel == colour).all(axis=-1).any(axis=0).mean()  # of the columns of pixels
+            assert seen > 0.2, f"{line.get_label()}: {axes.get_title()}"
+    assert [line.get_label() for line in axes.get_lines()] == [*table1.PRINTED]
 
 
 def test_the_tables_of_results_are_those_of_their_files() -> None:
