@@ -7,6 +7,7 @@ import json
 import math
 import re
 import shlex
+import shutil
 import textwrap
 from pathlib import Path
 
@@ -19,8 +20,13 @@ import torch
 from matplotlib import pyplot
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from small_models import small_model
 
+from fairseq_aiayn.attention_maps.page import attention_page
+from fairseq_aiayn.attention_maps.weights import AttentionMap
+from fairseq_aiayn.inference.pytorch import Translator
 from fairseq_aiayn.nn.attention import attention
+from fairseq_aiayn.palette import LINE_COLOURS
 
 ROOT = Path(__file__).parents[2]
 DOCS = Path(__file__).parents[2] / "docs"
@@ -36,6 +42,7 @@ def module_of(path: Path):
 table1 = module_of(DOCS / "table1" / "measure.py")
 FUSED, WRITTEN, RECURRENT, CONVOLUTION, DILATED, RESTRICTED = table1.BUILDERS
 k, r = table1.k, table1.r
+INKS = LINE_COLOURS[:4]
 
 
 @pytest.mark.parametrize("n", [2, 9, 34])
@@ -100,6 +107,26 @@ def test_no_curve_of_table_1_is_hidden_by_another() -> None:
             seen = (panel == colour).all(axis=-1).any(axis=0).mean()  # of the columns of pixels
             assert seen > 0.2, f"{line.get_label()}: {axes.get_title()}"
     assert [line.get_label() for line in axes.get_lines()] == [*table1.PRINTED]
+
+
+def test_a_picture_of_a_word_has_no_faint_lines(tmp_path: Path) -> None:
+    drawing = module_of(DOCS / "attention" / "draw.py")
+    figure = drawing.draw_word(Translator(small_model(tmp_path).read(), device="cpu"))
+    opacities = [row[3] for each in figure.axes[0].collections for row in each.get_colors()]
+    assert opacities and min(opacities) >= 0.1
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="pages are shown in Debian's chromium")
+def test_heat_maps_are_photographed_two_beside_each_other(tmp_path: Path) -> None:
+    page, picture = tmp_path / "page.html", tmp_path / "picture.png"
+    shown = AttentionMap("cross", ("a", "b"), ("c", "d"), torch.eye(2).expand(1, 4, 2, 2))
+    page.write_text(attention_page([shown], "title", "", ""), encoding="utf-8")
+    module_of(DOCS / "attention" / "draw.py").photograph_heat_maps(page, picture)
+    pixels = (255 * pyplot.imread(picture)[..., :3]).round()
+    halves = [numpy.array_split(half, 2, axis=1) for half in numpy.array_split(pixels, 2)]
+    for head, part in enumerate(part for half in halves for part in half):
+        found = [(part == [round(255 * c) for c in to_rgb(ink)]).all(-1).any() for ink in INKS]
+        assert found == [other == head for other in range(4)]
 
 
 def test_the_tables_of_results_are_those_of_their_files() -> None:
