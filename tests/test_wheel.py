@@ -53,6 +53,7 @@ def test_it_has_files_that_are_not_python_and_nothing_of_an_earlier_build(wheel)
     endings = {Path(name).suffix for name in wheel.namelist()}
     assert {".typed", ".html", ".css", ".js", ".json"} <= endings
     assert not [name for name in wheel.namelist() if "gone" in name]
+    assert "fairseq_aiayn/help_en_de/model.safetensors" in wheel.namelist()
 
 
 def test_its_recipes_run_without_a_checkout(wheel, tmp_path):

@@ -1,7 +1,7 @@
 """Draw the pictures of docs/attention.md with a trained English-German model, a run or a folder.
 
 Heat maps are photographed from the page of `aiayn attention`, which takes playwright and Debian's
-chromium: python docs/attention/draw.py exp/demo/aiayn-tiny-1
+chromium: python docs/attention/draw.py fairseq_aiayn/help_en_de
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from fairseq_aiayn.inference.export import folder_or_run
 from fairseq_aiayn.inference.folder import read_folder
 from fairseq_aiayn.inference.pytorch import Translator
 
-TRANSLATED = "Select the application that you want to use with the filter."
-NOT_TRANSLATED = "Printing in Black and White in LibreOffice Impress and LibreOffice Draw"
-WITH_A_WORD, WORD = "Changing one side has no effect on the other side.", "other"
+TRANSLATED = "When you save the query, it is stored in the Query tab page."
+NOT_TRANSLATED = "Use the Navigator for rearranging and editing the subdocuments in a master document."
+WITH_A_WORD, WORD = "Saves the form, and opens it in edit mode to change the layout.", "it"
 LEAST = 0.1  # of the weights of one word: fainter lines only hide the others
 HEAT_MAPS = "#kind=cross&words=whole&view=heat"
 TWO_BY_TWO = """#heat-maps {

@@ -15,7 +15,7 @@ from fairseq_aiayn.inference.export import to_fairseq
 from fairseq_aiayn.settings import option
 
 FOLDER, FAIRSEQ = TARGETS = ("folder", "fairseq")
-TOLD = ("data", "scores", "licence")
+TOLD = ("data", "scores", "licence", "use")
 
 
 def declare_export(parser: argparse.ArgumentParser) -> None:

@@ -82,7 +82,7 @@ class Config:
     sha256: dict[str, str] = field(default_factory=dict)  # of every file; in old folders, of texts
     versions: dict = field(default_factory=dict)  # of the packages that wrote the folder
     options: dict = field(default_factory=dict)  # of the training, under fairseq's names
-    told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
+    told: dict = field(default_factory=dict)  # data, scores, licence, use: for the model card
 
     @property
     def most_tokens(self) -> tuple[int, int, int]:

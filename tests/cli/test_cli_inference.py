@@ -219,10 +219,18 @@ def test_the_card_has_a_command_that_works(task, folder, parser_folder, aiayn, g
     assert (status, output.count("\n")) == (0, 1)
 
 
+def test_without_a_name_it_is_the_model_of_the_package(aiayn, give):
+    give("Select the cells.\n")
+    status, output, error = aiayn("translate", "--cpu")
+    assert (status, output) == (0, f"{load(device='cpu').translate(['Select the cells.'])[0]}\n")
+    assert error.startswith("no model is named: this is the package's small English-German one")
+
+
 @pytest.mark.parametrize(
     ("given", "rule"),
     [
-        ("translate", "expected exactly one of RUN"),
+        ("parse x", "expected exactly one of RUN"),
+        ("export --output OUT", "expected exactly one of RUN"),
         ("translate PARSER", "PARSER: expected a translation model, got a parser"),
         ("translate PARSER --engine ctranslate2", "PARSER: expected a translation model, got"),
         ("parse --model FOLDER x", "FOLDER: expected a parser"),
