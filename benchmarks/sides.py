@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairseq_aiayn.paper import TRANSLATION, find_row
-from fairseq_aiayn.runs.record import ROOT
+from fairseq_aiayn.runs.record import BFLOAT16_UNITS, ROOT, hardware
 from fairseq_aiayn.settings import (
     as_words,
     generate_options,
@@ -25,9 +25,11 @@ TRAINING_PRECISION = {
     "stock": SINGLE_AND_HALF | {"bfloat16": [*PLUGIN, "--bf16"]},
 }
 SEARCH_PRECISION = SINGLE_AND_HALF | {"bfloat16": ["--search-precision", "bfloat16"]}  # ours alone
+# Other processors take many times as long in bfloat16 as in float32
+HAS_BFLOAT16 = any(unit in hardware()["processor"] for unit in BFLOAT16_UNITS.values())
 # What trains at a time: stock fairseq, then ours. Stock's --bf16 is for GPUs: it rounds weights.
 TRAININGS = {
-    "cpu": {"float32": ["float32", "bfloat16"]},
+    "cpu": {"float32": ["float32", "bfloat16"] if HAS_BFLOAT16 else ["float32"]},
     "cuda": {precision: [precision] for precision in ("float32", "float16", "bfloat16")},
 }
 # Of stock fairseq, which has no other half precision there; ours translates in bfloat16, too
@@ -88,5 +90,6 @@ def training_groups(device: str) -> list[list[Side]]:
 def translating_sides(device: str) -> list[Side]:
     """Return stock fairseq, then ours in the same precision and in bfloat16."""
     precision = TRANSLATING_PRECISION[device]
-    ours = [Side("ours", each, device) for each in (precision, "bfloat16")]
+    has_bfloat16 = device == "cuda" or HAS_BFLOAT16
+    ours = [Side("ours", each, device) for each in [precision] + ["bfloat16"] * has_bfloat16]
     return [Side("stock", precision, device), *ours]
