@@ -29,7 +29,7 @@ SEARCH_PRECISION = SINGLE_AND_HALF | {"bfloat16": ["--search-precision", "bfloat
 HAS_BFLOAT16 = any(unit in hardware()["processor"] for unit in BFLOAT16_UNITS.values())
 # What trains at a time: stock fairseq, then ours. Stock's --bf16 is for GPUs: it rounds weights.
 TRAININGS = {
-    "cpu": {"float32": ["float32", "bfloat16"] if HAS_BFLOAT16 else ["float32"]},
+    "cpu": {"float32": ["float32", "bfloat16"]},
     "cuda": {precision: [precision] for precision in ("float32", "float16", "bfloat16")},
 }
 # Of stock fairseq, which has no other half precision there; ours translates in bfloat16, too
@@ -82,7 +82,7 @@ class Side:
 def training_groups(device: str) -> list[list[Side]]:
     """Return what trains in turn: stock fairseq in a precision, and what of ours it is beside."""
     return [
-        [Side("stock", stock, device), *(Side("ours", precision, device) for precision in ours)]
+        [Side("stock", stock, device), *ours_in(ours, device)]
         for stock, ours in TRAININGS[device].items()
     ]
 
@@ -90,6 +90,10 @@ def training_groups(device: str) -> list[list[Side]]:
 def translating_sides(device: str) -> list[Side]:
     """Return stock fairseq, then ours in the same precision and in bfloat16."""
     precision = TRANSLATING_PRECISION[device]
-    has_bfloat16 = device == "cuda" or HAS_BFLOAT16
-    ours = [Side("ours", each, device) for each in [precision] + ["bfloat16"] * has_bfloat16]
-    return [Side("stock", precision, device), *ours]
+    return [Side("stock", precision, device), *ours_in([precision, "bfloat16"], device)]
+
+
+def ours_in(precisions: list[str], device: str) -> list[Side]:
+    """Return our side in each of the precisions that the device has."""
+    lacking = "" if device == "cuda" or HAS_BFLOAT16 else "bfloat16"
+    return [Side("ours", each, device) for each in precisions if each != lacking]

@@ -24,7 +24,9 @@ from fairseq_aiayn.inference.folder import read_folder
 from fairseq_aiayn.inference.pytorch import Translator
 
 TRANSLATED = "When you save the query, it is stored in the Query tab page."
-NOT_TRANSLATED = "Use the Navigator for rearranging and editing the subdocuments in a master document."
+NOT_TRANSLATED = (
+    "Use the Navigator for rearranging and editing the subdocuments in a master document."
+)
 WITH_A_WORD, WORD = "Saves the form, and opens it in edit mode to change the layout.", "it"
 LEAST = 0.1  # of the weights of one word: fainter lines only hide the others
 HEAT_MAPS = "#kind=cross&words=whole&view=heat"

@@ -118,6 +118,10 @@ def test_all_parts_are_measured(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "executable", str(fork_server.programs() / "python"))
     monkeypatch.setattr(bench, "SHORT_TRAINING", bench.SHORT_TRAINING | {"updates": 2})
     monkeypatch.setattr(workers, "FEWEST", 2)
+    monkeypatch.setattr(sides, "HAS_BFLOAT16", False)
+    (without_half,) = sides.training_groups("cpu")
+    assert len(without_half) == len(sides.translating_sides("cpu")) == 2
+    monkeypatch.setattr(sides, "HAS_BFLOAT16", True)
     monkeypatch.setattr(bench, "FIRST_COMMANDS", bench.FIRST_COMMANDS[:2])
     for name, value in {"LENGTH": 3, "STARTS": 2, "FIRST_TIMES": 2, "BATCHES": 1}.items():
         monkeypatch.setattr(bench, name, value)
