@@ -26,8 +26,12 @@ from fairseq_aiayn.settings import ENCODER_AND_DECODER, OURS, PARSING_TASK, SHAR
 __all__ = ["Checkpoint", "OtherModel", "folder_or_run", "text_of_data", "to_fairseq"]
 
 # Where things lay on the machine of the training; a folder goes elsewhere
-PLACES = ("data", "user_dir", "save_dir", "log_file", "tensorboard_logdir", "restore_file")
+PLACES = (
+    *("data", "user_dir", "save_dir", "log_file", "tensorboard_logdir"),
+    *("restore_file", "finetune_from_model"),
+)
 PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
+PARENT = "another model, whose licence holds, too"
 MODEL = "model.json"
 EXPORT_NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
 PARSING_LANGUAGES = ("words", "tree")
@@ -93,7 +97,7 @@ class Checkpoint:
                 for name, value in options.items()
                 if name not in PLACES and isinstance(value, str | int | float | bool | list | None)
             },
-            "told": self.told,
+            "told": self.told | ({"from": PARENT} if options.get("finetune_from_model") else {}),
         }
         return dataclass_of(content, Config, self.path)
 

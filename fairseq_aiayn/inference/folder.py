@@ -173,6 +173,7 @@ def model_card(model: Model) -> str:
     }
     training |= {name: config.told.get(name, NOT_TOLD) for name in ("commit", "processor")}
     told = {name: config.told.get(name, NOT_TOLD) for name in ("data", "scores", "licence", "use")}
+    told |= {name: config.told[name] for name in ("from",) if name in config.told}
     licence = "unknown" if told["licence"] == NOT_TOLD else json.dumps(told["licence"].lower())
     is_parser = config.task == "parsing"
     languages = config.source_lang if is_parser else f"{config.source_lang}, {config.target_lang}"

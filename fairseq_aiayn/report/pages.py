@@ -75,7 +75,8 @@ def write_page(results: Results, directory: Path, stem: str) -> str:
     write_whole(directory / f"{stem}.md", head + as_markdown(found))
     write_whole(directory / f"{stem}.json", results_as_json(results))
     write_whole(directory / "report.html", as_html(title, lead, found))
-    return blocks_as_markdown([*found[RESULTS], *found.get(SIGNIFICANCE, ())[:1]], one_line)
+    leads = [] if results.seeds else found.get(SIGNIFICANCE, ())[:1]
+    return blocks_as_markdown([*found[RESULTS], *leads], one_line)
 
 
 def what_was_trained(runs: Sequence[ScoredRun]) -> str:

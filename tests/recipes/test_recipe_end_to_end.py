@@ -203,6 +203,10 @@ def test_a_run_and_an_exported_model_go_on_alike_on_another_text(german, tmp_pat
     for name in ("codes", "dict.en.txt", "text.json"):
         assert (ours / "bin" / name).read_bytes() == (exp / "bin" / name).read_bytes()
     assert "loading pretrained model from" in (ours / RUN / "recipe.log").read_text()
+    assert main(["export", str(theirs / RUN), "--output", str(tmp_path / "again")]) == 0
+    card = (tmp_path / "again/README.md").read_text()
+    assert "- from: another model, whose licence holds, too" in card
+    assert str(tmp_path) not in (tmp_path / "again/config.json").read_text()
     other = call([*words, "--from", model, "--target_lang", "en", "--source_lang", "de"])
     assert other.returncode == 1 and "translates en to de, the text is de to en" in other.stderr
 
