@@ -155,7 +155,7 @@ NOT_TOLD = "not recorded"
 
 
 def model_card(model: Model) -> str:
-    """Return the text of the card, with the head that model hubs read."""
+    """Return the text of the card."""
     config, options = model.config, model.config.options
     parameters = sum(parameter.numel() for parameter in model.transformer.parameters())
     sizes = ", ".join(f"{name} {value:g}" for name, value in vars(config.sizes).items() if value)
@@ -174,16 +174,8 @@ def model_card(model: Model) -> str:
     training |= {name: config.told.get(name, NOT_TOLD) for name in ("commit", "processor")}
     told = {name: config.told.get(name, NOT_TOLD) for name in ("data", "scores", "licence", "use")}
     told |= {name: config.told[name] for name in ("from",) if name in config.told}
-    licence = "unknown" if told["licence"] == NOT_TOLD else json.dumps(told["licence"].lower())
-    is_parser = config.task == "parsing"
-    languages = config.source_lang if is_parser else f"{config.source_lang}, {config.target_lang}"
     command = "translate" if config.task == "translation" else "parse --model"
-    return f"""---
-license: {licence}
-language: [{languages}]
-tags: [fairseq, attention-is-all-you-need, {config.task}]
----
-
+    return f"""{_head(config)}
 # {config.source_lang} to {config.target_lang}, row {config.row}
 
 A Transformer as in [Attention Is All You Need](https://arxiv.org/abs/1706.03762), for
@@ -198,6 +190,19 @@ A Transformer as in [Attention Is All You Need](https://arxiv.org/abs/1706.03762
 ## Search and text
 
 {_listed({"search": search, "text": config.text.pieces.replace("_", " ")})}"""
+
+
+def _head(config: Config) -> str:
+    """Return what model hubs read: licence, languages and tags."""
+    licence = json.dumps(str(config.told.get("licence", "unknown")).lower())
+    is_parser = config.task == "parsing"
+    languages = config.source_lang if is_parser else f"{config.source_lang}, {config.target_lang}"
+    return f"""---
+license: {licence}
+language: [{languages}]
+tags: [fairseq, attention-is-all-you-need, {config.task}]
+---
+"""
 
 
 def _listed(facts: Mapping[str, object]) -> str:
