@@ -40,7 +40,7 @@ tokenizer=moses limits=(--max-length 1000) # prepare.py has dropped what is too 
 subwords=byte_pairs subword_flags=(--symbols "$bpe_codes") vocabulary=$bpe_codes
 if [[ $dry_run == false && $system$device$max_update$row == bothcpuautodemo ]]; then
     log "the demo trains two models of 1.8 million parameters, ours and stock fairseq's, on sentences of" \
-        "software documentation: 7 to 11 minutes on two cores, most of it training"
+        "software documentation: about 11 minutes on two cores of a Zen 3, most of it training"
 fi
 say_what_next() {
     [[ $dry_run == false && -e $exp/table/report.html ]] && ((${#runs[@]} > 1)) || return 0
