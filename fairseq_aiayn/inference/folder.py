@@ -173,7 +173,8 @@ def model_card(model: Model) -> str:
     }
     training |= {name: config.told.get(name, NOT_TOLD) for name in ("commit", "processor")}
     told = {name: config.told.get(name, NOT_TOLD) for name in ("data", "scores", "licence", "use")}
-    told |= {name: config.told[name] for name in ("from",) if name in config.told}
+    if "from" in config.told:
+        told["from"] = config.told["from"]
     command = "translate" if config.task == "translation" else "parse --model"
     return f"""{_head(config)}
 # {config.source_lang} to {config.target_lang}, row {config.row}

@@ -27,7 +27,7 @@ check_training
 [[ $device == cuda ]] || max_words=${max_words/auto/12}
 max_words=${max_words/auto/40}
 small_budget 6000 auto 500
-# On a CPU, validations take as long as ten updates each: only at its end.
+# On a CPU, a validation takes as long as ten updates: there are some at the end only.
 [[ $device$row$max_update != cpudemoauto ]] ||
     train_options="--validate-after-updates 1300 $train_options"
 [[ $exp != auto ]] || exp=$root/exp/demo$([[ $target_lang == de ]] || echo "_$target_lang")
