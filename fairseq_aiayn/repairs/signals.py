@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import wraps
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import cast
 
@@ -37,8 +38,8 @@ def ending_by_signal(validate_and_save: Callable) -> Callable:
     all of them write the checkpoint together, and end. A validation that is due comes after the
     checkpoint, because there may be no time for it. What comes before the first update, but for
     Ctrl-C, is kept until then."""
-    returned = threading.Event()
-    received = listen(returned.set, SIGNALS[:2])
+    returned: SimpleQueue[bool] = SimpleQueue()  # a lock would stop a handler within a handler
+    received = listen(lambda: returned.put(True), SIGNALS[:2])
     end_if_stuck(returned)
     is_first = True
 
@@ -55,12 +56,13 @@ def ending_by_signal(validate_and_save: Callable) -> Callable:
         updates = trainer.get_num_updates()
         if is_first:
             is_first = False
-            listen(returned.set, SIGNALS, received)
+            listen(lambda: returned.put(True), SIGNALS, received)
             if os.environ.get("LOCAL_RANK", "0") == "0":  # recipes/training.sh looks for it
                 ends = "TERM now ends with a checkpoint, as does Ctrl-C; a second one ends at once"
                 logger.info("update %d is done; %s", updates, ends)
         stops = true_of_any_process(trainer, bool(received))
         if stops:
+            returned.put(False)  # the others wait for the first to write, however long it takes
             checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
         losses, is_done = validate_and_save(
             cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
@@ -97,10 +99,11 @@ def listen(
     return received
 
 
-def end_if_stuck(returned: threading.Event) -> None:
+def end_if_stuck(returned: SimpleQueue[bool]) -> None:
     """End this process if it does not come back to Python after a signal, for it waits for another
-    that is gone, by NCCL or gloo: Python's handler, which sets `returned`, does not run before such
-    a wait ends. The signal is sent again, because a wait may begin later."""
+    that is gone, by NCCL or gloo: Python's handler, which puts True into `returned`, does not run
+    before such a wait ends. The signal is sent again, because a wait may begin later, until False
+    is there: all processes end together."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)  # written to at once, by C
@@ -111,12 +114,13 @@ def end_if_stuck(returned: threading.Event) -> None:
         number = 0
         while number not in SIGNALS[:2]:
             (number,) = os.read(reading, 1)
-        while returned.wait(STUCK):
-            returned.clear()
-            time.sleep(STUCK)
-            signal.pthread_kill(waiting, number)
-        os.write(2, b"fairseq-train: ended by a signal while it waited for a process\n")
-        os._exit(128 + signal.SIGTERM)
+        try:
+            while returned.get(timeout=STUCK):
+                time.sleep(STUCK)
+                signal.pthread_kill(waiting, number)
+        except Empty:
+            os.write(2, b"fairseq-train: ended by a signal while it waited for a process\n")
+            os._exit(128 + signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()
 

@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -87,31 +88,76 @@ def test_term_to_a_process_ends_the_recipe_which_can_go_on(trains, tmp_path, upd
     done(tmp_path / "exp")
 
 
-STUCK = """
+# A process of a training that hears a signal, and has its end from outside Python or not at all
+HEARS = """
+import os
+import signal
 import sys
 import time
 from datetime import timedelta
+from unittest.mock import MagicMock
 import torch
 from fairseq_aiayn.repairs import signals
 
+def wait(seconds):
+    store = torch.distributed.TCPStore("127.0.0.1", 0, 1, True)
+    print("waits", flush=True)
+    time.sleep(float(sys.argv[1]))  # the handler may run before the wait begins
+    try:
+        store.wait(["what nobody sets"], timedelta(seconds=seconds))
+    except torch.distributed.DistStoreError:
+        print("comes back", flush=True)
+    return [None], False
+
+def nested(frame, event, argument):
+    signal.raise_signal(signal.SIGUSR1)
+    return nested
+
 signals.STUCK = 0.1
-signals.ending_by_signal(print)
-store = torch.distributed.TCPStore("127.0.0.1", 0, 1, True)
-print("waits", flush=True)
-time.sleep(float(sys.argv[1]))  # the handler may run before the wait begins
-store.wait(["what nobody sets"], timedelta(hours=1))
+signals.checkpoint_utils.save_checkpoint = print
+after = signals.ending_by_signal(lambda *_: wait(1))
+"""
+LOST = "wait(3600)"
+# The first process writes the checkpoint, and the others wait for it
+WRITING = """
+os.kill(os.getpid(), signal.SIGTERM)
+after(MagicMock(), MagicMock(data_parallel_world_size=1), None, None, [], False)
+"""
+# A terminal sends Ctrl-C to all, and their parent TERM: at each line that handles the one
+STORM = """
+signals.STUCK = 10
+sys.settrace(nested)
+os.kill(os.getpid(), signal.SIGTERM)
+sys.settrace(None)
+print("comes back")
 """
 
 
+@pytest.fixture
+def hears(tmp_path: Path) -> Callable[..., dict]:
+    """What starts the process with this script."""
+
+    def starts(script: str, late: str = "0") -> dict:
+        (tmp_path / "hears.py").write_text(HEARS + script)
+        words = command("python", tmp_path / "hears.py", late)
+        return {"args": words, "stdout": subprocess.PIPE, "env": environment()}
+
+    return starts
+
+
 @pytest.mark.parametrize("late", ["0", "0.2"])
-def test_a_process_that_waits_for_one_that_is_gone_ends_by_term(tmp_path, late):
+def test_a_process_that_waits_for_one_that_is_gone_ends_by_term(hears, late):
     """Python runs no handler of a signal before such a wait ends."""
-    (tmp_path / "stuck.py").write_text(STUCK)
-    words = command("python", tmp_path / "stuck.py", late)
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment()) as process:
+    with subprocess.Popen(**hears(LOST, late)) as process:
         assert process.stdout.readline() == b"waits\n"
         process.terminate()
         assert process.wait(PATIENCE) == 143
+
+
+@pytest.mark.parametrize(("script", "status"), [(WRITING, 143), (STORM, 0)])
+def test_a_process_that_hears_a_signal_and_is_not_lost_comes_back(hears, script, status):
+    done = subprocess.run(**hears(script), timeout=PATIENCE, check=False)
+    assert done.returncode == status and b"comes back" in done.stdout
 
 
 def test_a_training_that_never_comes_to_the_next_checkpoint_is_given_up(trains):
