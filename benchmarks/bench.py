@@ -19,6 +19,7 @@ examples:
     python benchmarks/bench.py --json bench.json       tiny and base: 10 minutes on two cores
     python benchmarks/bench.py --parts training --row tiny --seconds 10           a trial
     python benchmarks/bench.py --device cuda           tiny, base and big in three precisions
+    python benchmarks/bench.py --show FILE ...         result files side by side, in Markdown
 """
 
 from __future__ import annotations
@@ -37,15 +38,16 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import NamedTuple
 
-from figures import Figure, ratio, spread, table
+from figures import Figure, ratio, side_by_side, spread, table
 from matrix_products import SHAPES, gflops_of_libraries
 from sides import Side, training_groups, translating_sides
 from workers import Answer, Worker, alternate
 
 from fairseq_aiayn.console import script
 from fairseq_aiayn.files import write_whole
-from fairseq_aiayn.paper import ROWS
+from fairseq_aiayn.paper import DEMO, ROWS
 from fairseq_aiayn.runs.record import ROOT, commit, hardware, packages
 
 HERE = Path(__file__).parent
@@ -53,10 +55,21 @@ WORK = ROOT / "exp" / "bench"
 INTERRUPTED = 128 + signal.SIGINT  # what a shell reports
 # Configurations, of which the first one also translates; tokens of a batch; seconds of turns
 DEFAULTS = {
-    "cpu": {"row": ["tiny", "base"], "max_tokens": 2_048, "seconds": 70.0},
+    "cpu": {"row": ["tiny", "base", "demo"], "max_tokens": 2_048, "seconds": 70.0},
     "cuda": {"row": ["base", "tiny", "big"], "max_tokens": 4_096, "seconds": 20.0},
 }
-BATCHES = 3  # that are trained on again and again
+
+
+class Regime(NamedTuple):
+    """What a configuration trains on again and again, and in how many threads."""
+
+    max_tokens: int
+    batches: int = 3
+    threads: int = 0  # as the environment says
+
+
+# As the demo trains: each batch has shapes of its own, and they are more than oneDNN keeps
+REGIMES = {DEMO.name: Regime(DEMO.batch_tokens, batches=40, threads=1)}
 ENDLESS, WARMUP = 1_000_000, 4_000  # updates; the turns end the training
 # A model for translating is hardly trained, because only the length of translations would matter
 SHORT_TRAINING = {"max_tokens": 1_024, "updates": 20, "warmup": 1_000}
@@ -81,7 +94,8 @@ def training(arguments: argparse.Namespace) -> tuple[list[Figure], Measured]:
             with ExitStack() as running:
                 workers = [running.enter_context(trainer(side, row, arguments)) for side in sides]
                 held = {worker.name: worker.answer()["held_mib"] for worker in workers}
-                orders: list[dict[str, object]] = [{"batch": k} for k in range(BATCHES)]
+                count = regime(row, arguments).batches
+                orders: list[dict[str, object]] = [{"batch": k} for k in range(count)]
                 answers = alternate(workers, orders, arguments.seconds, f"training {row}")
             speeds = {name: list(map(speed, rounds)) for name, rounds in answers.items()}
             peaks = {
@@ -115,13 +129,20 @@ def total(name: str, turns: list[Answer]) -> float:
     return sum(turn[name] for turn in turns)
 
 
+def regime(row: str, arguments: argparse.Namespace) -> Regime:
+    """Return that of a configuration."""
+    return REGIMES.get(row, Regime(arguments.max_tokens))
+
+
 def trainer(side: Side, row: str, arguments: argparse.Namespace) -> Worker:
     """Start a fairseq-train without an end, of which nothing is kept."""
-    options = side.training_options(row, arguments.max_tokens, ENDLESS, WARMUP)
+    trains = regime(row, arguments)
+    options = side.training_options(row, trains.max_tokens, ENDLESS, WARMUP)
     # fairseq makes and deletes a file in it all the same, and others start at this moment
     own = arguments.work / "unsaved" / f"{row}-{side.name}"
     words = [str(arguments.data), *options, "--no-save", "--save-dir", str(own)]
-    return start(side.name, "training_worker.py", [str(BATCHES), *words], arguments)
+    words = [str(trains.batches), str(trains.threads), *words]
+    return start(side.name, "training_worker.py", words, arguments)
 
 
 def translating(arguments: argparse.Namespace) -> tuple[list[Figure], Measured]:
@@ -253,18 +274,19 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     add = parser.add_argument
     add("--device", choices=DEFAULTS, default="cpu", help="default: cpu")
     add("--parts", choices=PARTS, nargs="+", default=list(PARTS), help="default: all")
-    add("--row", choices=ROWS, nargs="+", metavar="ROW", help="default: tiny base (GPU: and big)")
+    add("--row", choices=ROWS, nargs="+", metavar="ROW", help="default: tiny base demo (GPU: big)")
     add("--max-tokens", type=int, metavar="N", help="of a training batch (2048; GPU: 4096)")
     add("--seconds", type=float, metavar="S", help="of turns, at least (70; GPU: 20)")
     add("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    add("--show", type=Path, nargs="+", metavar="FILE", help="measure nothing, print these results")
     add("--work", type=Path, default=WORK, metavar="DIR", help="for logs and models")
     data = WORK / "multi30k_en_de" / "bin"
     add("--data", type=Path, default=data, metavar="DIR", help="output of fairseq-preprocess")
     arguments = parser.parse_args()
-    if not any(arguments.data.glob("train.*-*.*.idx")):
+    if not arguments.show and not any(arguments.data.glob("train.*-*.*.idx")):
         parser.error(f"--data: expected output of fairseq-preprocess, got {arguments.data}")
     given = {name: value for name, value in vars(arguments).items() if value is not None}
-    return argparse.Namespace(**{"json": None} | DEFAULTS[arguments.device] | given)
+    return argparse.Namespace(**{"json": None, "show": None} | DEFAULTS[arguments.device] | given)
 
 
 def main() -> None:
@@ -276,6 +298,9 @@ def main() -> None:
     try:
         with script(__doc__) as parser:
             arguments = parse(parser)
+            if arguments.show:
+                print(side_by_side(arguments.show), end="")
+                return
             (arguments.work / "logs").mkdir(parents=True, exist_ok=True)
             try:
                 os.lockf(os.open(arguments.work / ".lock", os.O_RDWR | os.O_CREAT), os.F_TLOCK, 0)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from fairseq_aiayn.console import aligned_lines
+from fairseq_aiayn.console import aligned_lines, one_line
+from fairseq_aiayn.files import read_json
+from fairseq_aiayn.report.document import Table, blocks_as_markdown
 
 STEADY = 0.05  # of the median: a wider interquartile range says that the machine was not idle
 
@@ -76,3 +79,20 @@ def table(figures: Sequence[Figure]) -> str:
     note = f"{unsteady} of {len(figures)} are unsteady: their quartiles are further apart than "
     note += f"{STEADY:.0%} of the median. Measure again on an idle machine."
     return "\n".join([*aligned_lines([head, *rows]), *(["", note] if unsteady else [])])
+
+
+def side_by_side(files: Sequence[Path]) -> str:
+    """Return the figures of result files in Markdown, with a column for each file; raises
+    ValueError for another file."""
+    columns: list[dict[str, str]] = [{} for _ in files]
+    for path, column in zip(files, columns, strict=True):
+        try:
+            for each in read_json(path)["found"]:
+                name = ", ".join(filter(None, (each["name"], each["subject"], each["unit"])))
+                column[name] = str(Spread(**each["value"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path}: expected the results of a benchmark") from error
+    names = dict.fromkeys(name for column in columns for name in column)
+    lines = [[name, *(column.get(name, "") for column in columns)] for name in names]
+    header = ["median (quartiles)", *(path.name for path in files)]
+    return blocks_as_markdown([Table(header, lines)], one_line)

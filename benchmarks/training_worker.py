@@ -1,6 +1,6 @@
 """A worker that is fairseq-train and then repeats the updates of its first batches.
 
-    python benchmarks/training_worker.py cpu BATCHES DATA OPTIONS...    (started by bench.py)
+    python benchmarks/training_worker.py cpu BATCHES THREADS DATA OPTIONS...     (of bench.py)
 
 The first answer comes after the first update: {"held_mib"}, the memory before the model was built.
 Then fairseq trains on its first BATCHES batches. Each order {"batch": k} repeats the update of one
@@ -82,7 +82,9 @@ def tokens(sample: dict) -> int:
 
 def main() -> None:
     channel = Channel()
-    device, batches, *words = sys.argv[1:]
+    device, batches, threads, *words = sys.argv[1:]
+    if int(threads):
+        torch.set_num_threads(int(threads))
     Turns(channel, find_device(device), int(batches)).install()
     sys.argv = ["fairseq-train", *words]
     from fairseq_cli.train import cli_main

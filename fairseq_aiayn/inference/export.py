@@ -118,9 +118,10 @@ def folder_or_run(run: Path) -> Path | Checkpoint:
         return run
     places = [place for place in (run, run.absolute().parent) if (place / MODEL).exists()]
     if not places:
+        runs = " or ".join(str(file.parent) for file in sorted(run.glob(f"*/{MODEL}")))
         raise ValueError(
-            f"{run}: expected a model folder, or a run with its {MODEL}; --checkpoint and"
-            " --data-bin name the model of an earlier recipe's run, which has none"
+            f"{run}: expected a model folder, or a run with its {MODEL}"
+            + (f", such as {runs}" if runs else " (an earlier recipe's: --checkpoint, --data-bin)")
         )
     model = read_dataclass(ModelOfRun, places[0] / MODEL)
     settings = read_settings(places[0] / "training.json")

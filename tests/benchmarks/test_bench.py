@@ -11,9 +11,8 @@ import bench
 import fork_server
 import pytest
 import sides
-import summary
 import workers
-from figures import Figure, Spread, number, ratio, spread, table
+from figures import Figure, Spread, number, ratio, side_by_side, spread, table
 from mirrors import invented_pairs
 from patience import PATIENCE
 from recipe_runs import alive
@@ -123,11 +122,12 @@ def test_all_parts_are_measured(tmp_path, monkeypatch, capsys):
     assert len(without_half) == len(sides.translating_sides("cpu")) == 2
     monkeypatch.setattr(sides, "HAS_BFLOAT16", True)
     monkeypatch.setattr(bench, "FIRST_COMMANDS", bench.FIRST_COMMANDS[:2])
-    for name, value in {"LENGTH": 3, "STARTS": 2, "FIRST_TIMES": 2, "BATCHES": 1}.items():
+    for name, value in {"LENGTH": 3, "STARTS": 2, "FIRST_TIMES": 2}.items():
         monkeypatch.setattr(bench, name, value)
+    monkeypatch.setitem(bench.REGIMES, "tiny", bench.Regime(64, 1, 1))
     result, data = tmp_path / "results" / "bench.json", prepared(tmp_path)
     line = ["bench.py", "--data", data, "--work", tmp_path / "work", "--json", result]
-    line += ["--row", "tiny", "--seconds", 0, "--max-tokens", 64]
+    line += ["--row", "tiny", "--seconds", 0]
     monkeypatch.setattr(sys, "argv", [*map(str, line)])
     bench.main()
     found = json.loads(result.read_text())
@@ -159,10 +159,10 @@ def test_the_page_has_the_table_of_the_result_file(tmp_path):
     """Breaks if a figure of the page comes from elsewhere, or a quartile stands for the median."""
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     results = (ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("zen5", "zen4"))
-    assert summary.table([*results]) in page
+    assert side_by_side([*results]) in page
     value = {"median": 1.25, "lower": 1.2, "upper": 1.3, "count": 5}
     figure = {"name": "tokens/s", "subject": "tiny", "unit": "ours ÷ stock", "value": value}
     file = tmp_path / "bench.json"
     file.write_text(json.dumps({"found": [figure]}))
-    last = summary.table([file]).splitlines()[-1]
+    last = side_by_side([file]).splitlines()[-1]
     assert last == "| tokens/s, tiny, ours ÷ stock | 1.25 (1.20–1.30) |"

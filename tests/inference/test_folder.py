@@ -85,8 +85,10 @@ def test_a_run_says_where_its_model_is(tmp_path, monkeypatch):
     (run.parent / "bin" / "sha256").write_text("0dd  -\n")
     with pytest.raises(ValueError, match="has been made anew since"):
         folder_or_run(run)
+    rule = "expected a model folder, or a run with its model.json"
+    assert fault_of(folder_or_run, run.parent) == f"{run.parent}: {rule}, such as {run}"
     (run / "model.json").unlink()
-    rule = f"{run}: expected a model folder, or a run with its model.json; --checkpoint and --data-"
+    rule = f"{run}: {rule} (an earlier recipe's: --checkpoint, --data-bin)"
     assert fault_of(folder_or_run, run).startswith(rule)
 
 
