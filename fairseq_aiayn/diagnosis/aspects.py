@@ -50,8 +50,7 @@ def judge(run: Evidence, row: Row, is_transformer: bool, failed: bool) -> Findin
 
 def unless_stocks(run: Evidence, part: str, stocks: str) -> Here:
     """Return what stock fairseq's part does; this plugin's does as the paper."""
-    is_ours = run.is_ours(part)
-    return stocks if is_ours is False else is_ours
+    return stocks if (is_ours := run.is_ours(part)) is False else is_ours
 
 
 def bleu_gain(worse: str, better: str) -> float:

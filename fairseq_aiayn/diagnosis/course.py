@@ -9,15 +9,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from fairseq_aiayn.configuration import as_typed
-from fairseq_aiayn.diagnosis.endings import OF_USER, ending
-from fairseq_aiayn.diagnosis.evidence import (
-    DEVICES,
-    EXAMPLES,
-    LACKED_MEMORY,
-    LOST_BATCH,
-    STOPPED,
-    Evidence,
-)
+from fairseq_aiayn.diagnosis.endings import LACKED_MEMORY, LOST_BATCH, OF_USER, ending
+from fairseq_aiayn.diagnosis.evidence import DEVICES, EXAMPLES, STOPPED, Evidence
 from fairseq_aiayn.diagnosis.findings import BFLOAT16, Weight, whole
 from fairseq_aiayn.diagnosis.regime import as_batch, smaller_rate, still_falls
 from fairseq_aiayn.paper import OWN, PAIRS_EN_DE, Row
@@ -33,7 +26,6 @@ FLAT = 0.1  # bits per token from the middle of the training on
 WINDOWS = 20  # into which a curve of more points is divided; their medians are less noisy
 SPIKE = 10  # gradient norms above this are not a converging Transformer's
 MANY = 3  # restarts that are told one by one
-# What a log says, in the words of all versions of fairseq from 0.8 on
 OVERFLOW = re.compile("overflow detected")
 GAVE_UP = re.compile("Minimum loss scale reached")
 STOPS = {"early": "patience", "hours": "stop_time_hours", "learning rate": "stop_min_lr"}
@@ -62,8 +54,7 @@ def events(run: Evidence, row: Row) -> list[Event]:
 def smoothed(run: Evidence, name: str) -> Points:
     """Return the finite values of a curve, of a long one the medians of its windows by their last
     update."""
-    points = run.curves[name].items()
-    finite = [(update, value) for update, value in points if math.isfinite(value)]
+    finite = [point for point in run.curves[name].items() if math.isfinite(point[1])]
     size = max(1, len(finite) // WINDOWS)
     windows = [finite[start : start + size] for start in range(0, len(finite), size)]
     return {window[-1][0]: median(value for _, value in window) for window in windows}
@@ -261,7 +252,7 @@ def _progress(run: Evidence, row: Row) -> Iterator[Event]:
     asked, epochs = run.number("max_update"), run.number("max_epoch")
     done = int(max((each.get("epoch", 0) for each in run.log.statistics.values()), default=0))
     text = f"{run.updates:,} updates" + (f" of {asked:,.0f}" if asked else "")
-    text += f", {done} epoch{'s' if done > 1 else ''}" + (f" of {epochs:g}" if epochs else "")
+    text += f", epoch {done}" + (f" of {epochs:g}" if epochs else "")
     line, stop = [(0, None), *run.log.find(STOPPED)][-1]
     if run.is_finished and stop:
         by = next((name for words, name in STOPS.items() if words in stop[0]), "max_update")

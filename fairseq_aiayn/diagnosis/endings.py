@@ -23,11 +23,11 @@ SIGNALLED = (
     r"(?:[Kk]illed|Terminated|Hangup|Aborted|Bus error|Segmentation fault|Illegal instruction)"
 )
 REPORT = re.compile(
-    r"(?:\d+: )?(?:slurmstepd|srun)\S*: error: .*|[\w.-]+: error: .*|Fatal Python error: .*"
-    r"|=>> PBS: .*|TERM_\w+: .*|terminate called after .*|\s*traceback : (Signal \d+ .*)"
-    rf"|((?:\S+: line \d+: +\d+ |zsh: |\[\d+\][+-]? +(?:\d+ )?|\[\w+\]: |\d+: )?{SIGNALLED}"
+    r"(?:\[\w+\]: ?|\d+: )?(?:(?:slurmstepd|srun)\S*: error: .*|[\w.-]+: error: .*"
+    r"|Fatal Python error: .*|terminate called after .*)|\s*traceback : (Signal \d+ .*)"
+    rf"|((?:\S+: line \d+: +\d+ |zsh: |\[\d+\][+-]? +(?:\d+ )?|\[\w+\]: ?|\d+: )?{SIGNALLED}"
     r"(?: \(core dumped\))?)(?:  .*)?|Process finished with exit code -?[1-9]\d*.*"
-    r"|make: \*\*\* .*Error \d+|Command terminated by signal \d+"
+    r"|=>> PBS: .*|TERM_\w+: .*|make: \*\*\* .*Error \d+|Command terminated by signal \d+"
 )
 # Of another process that ended, not of the cause; and what follows when another one is gone
 OF_ANOTHER = re.compile(
@@ -40,6 +40,8 @@ ROOT_RANK = re.compile(r"^\s*rank +: (\d+)")  # the first of torchrun's report i
 RANK = re.compile(r"\[(?:rank|default)?(\d+)\]:|^(\d+): ")
 # Of a living process; its peak of memory is said at any end
 ALIVE = re.compile(r"(?:\| INFO \||^INFO:|\]\[INFO\] - )(?!.*peak memory: )")
+LOST_BATCH = re.compile(r"recover from OOM in forward|memory, skipping|^ ?Skipping batch")
+LACKED_MEMORY = re.compile(rf"CUDA out of memory|OutOfMemoryError|{LOST_BATCH.pattern}")
 OF_USER = re.compile(r"KeyboardInterrupt|.*error: interrupted$")  # who interrupted it
 
 
@@ -62,8 +64,7 @@ def ending(log: Log) -> End | None:
     ends = [*_exceptions(rest), *reports]
     if not any(end.line > alive for end in ends):
         return None
-    ranks = filter(None, (ROOT_RANK.match(line.text) for line in rest))
-    root = next((int(match[1]) for match in ranks), None)
+    root = next((int(rank[1]) for line in rest if (rank := ROOT_RANK.match(line.text))), None)
 
     def order(end: End) -> tuple[bool, bool, bool, int]:
         is_others, is_gone = OF_ANOTHER.match(end.text), GONE.search(end.text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fairseq_aiayn.configuration import flat_options, plain_configuration
 from fairseq_aiayn.corpus.pieces import BEGINS, MARK
-from fairseq_aiayn.diagnosis.endings import ending
+from fairseq_aiayn.diagnosis.endings import LACKED_MEMORY, ending
 from fairseq_aiayn.paper import PAIRS_EN_DE
 from fairseq_aiayn.runs.logs import Log, Points, as_number, curves_of, read_log
 from fairseq_aiayn.scores import GENERATED, RESULT
@@ -35,8 +35,6 @@ TRANSFORMERS = re.compile(  # of the paper, by the names of fairseq's architectu
 # Parts of fairseq of which this plugin has its own
 STOCKS = {"task": "translation", "criterion": "label_smoothed_cross_entropy", "optimizer": "adam"}
 # What a log says, in the words of all versions of fairseq from 0.8 on
-LOST_BATCH = re.compile(r"recover from OOM in forward|memory, skipping|^ ?Skipping batch")
-LACKED_MEMORY = re.compile(rf"CUDA out of memory|OutOfMemoryError|{LOST_BATCH.pattern}")
 DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
 MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$", re.MULTILINE)
 STOPPED = re.compile(r"early stop since.*|stopping training (?:because|due to).*", re.IGNORECASE)
@@ -115,10 +113,8 @@ class Evidence:
             for line, match in self.log.find(LEFT_OUT)
         }
         pairs = self.trained_on[0] or PAIRS_EN_DE
-        stocks = [
-            (_whole(match[2]) / pairs, match[1].rstrip(" ,"), line)
-            for line, match in self.log.find(SKIPPED)
-        ]
+        found = self.log.find(SKIPPED)
+        stocks = [(_whole(said[2]) / pairs, said[1].rstrip(" ,"), line) for line, said in found]
         return [*ours.values()] or sorted(stocks)[-1:]
 
     @cached_property
@@ -277,11 +273,9 @@ def _of_checkpoint(path: Path) -> Evidence:
     from fairseq_aiayn.checkpoints import read_checkpoint
 
     state = read_checkpoint(path, weights=False)
-    types = [
-        tensor.shape[0]
-        for name, tensor in state["model"].items()
-        if name.endswith(("embed_tokens.weight", "embedding.weight")) and tensor.dim() == 2
-    ]
+    ends = ("embed_tokens.weight", "embedding.weight")
+    embeddings = (tensor for name, tensor in state["model"].items() if name.endswith(ends))
+    types = [tensor.shape[0] for tensor in embeddings if tensor.dim() == 2]
     return Evidence(
         name=str(path),
         options=flat_options(plain_configuration(state)),
@@ -293,7 +287,10 @@ def _of_checkpoint(path: Path) -> Evidence:
 def _of_log(log: Log, chosen: int | None = None) -> Evidence:
     """Read a training of a log, finished or not, and a translation that follows it; of a log that
     has none, all that it says."""
-    trainings = log.trainings or [[log]]
+    # Of a configuration that is written twice in a row, the second begins the start
+    doubled = [a for a, b in zip(log.starts, log.starts[1:]) if a.text == b.lines[0].text]
+    several = log.trainings or [[log]]
+    trainings = [[start for start in starts if start not in doubled] for starts in several]
     if chosen is not None and not 1 <= chosen <= len(trainings):
         raise ValueError(f"--training: expected 1 to {len(trainings)} of {log.path}, got {chosen}")
     run = replace(_of_starts(trainings[(chosen or 0) - 1]), trainings=trainings)

@@ -71,11 +71,12 @@ def whole(run: Evidence, row: Row, system: str = "aiayn") -> str:
         system = "aiayn"
     task = f"{PLUGIN} --task {task_of(row)}" if system == "aiayn" else "--task translation"
     flags = f"{row.name} --gpus {run.devices}{' --system stock' * (system == 'stock')}"
-    if run.lacked_memory:
+    if run.lacked_memory and run.is_seq2seq:
         flags += f" --max-tokens {tokens_of_a_gpu(run, row)[0]}"
     device = " --cpu" * run.is_on("cpu") + " --fp16" * run.is_on("fp16")
-    data, directory = run.text("data") or "DATA", f"checkpoints/{system}-{row.name}"
-    return f"fairseq-train {data} {task} $(aiayn flags {flags}){device} --save-dir {directory}"
+    data = run.is_ours("task") is not None and run.text("data")  # another task has no pairs
+    command = f"fairseq-train {data or 'DATA'} {task} $(aiayn flags {flags}){device}"
+    return f"{command} --save-dir checkpoints/{system}-{row.name}"
 
 
 def tokens_of_a_gpu(run: Evidence, row: Row) -> tuple[int, int, int]:
@@ -95,7 +96,7 @@ def tokens_of_a_gpu(run: Evidence, row: Row) -> tuple[int, int, int]:
 
 def commands(run: Evidence, row: Row) -> dict[str, str]:
     """Return the whole commands of a row: of this plugin, and for stock's models the nearest."""
-    ours = {"all as the row has it": whole(run, row)}
-    if run.is_ours("arch") is not False:
-        return ours
-    return {"the nearest of stock fairseq": whole(run, row, "stock")} | ours
+    stocks = {"the nearest of stock fairseq": whole(run, row, "stock")}
+    return (stocks if run.is_ours("arch") is False else {}) | {
+        "all as the row has it": whole(run, row)
+    }

@@ -44,7 +44,9 @@ def judge_regime(run: Evidence, row: Row, failed: bool) -> Finding | None:
 
 def smaller_rate(run: Evidence, row: Row) -> str:
     """Return options for a rate as the paper's, or half the rate if it is not above that; empty if
-    no file says it."""
+    no file says it; of a Transformer with another optimizer, the whole command of stock fairseq."""
+    if run.is_transformer and run.text("optimizer") and run.is_ours("optimizer") is None:
+        return whole(run, row, "stock")
     name, given, papers, ratio = _rates(run, row)
     better = papers if ratio > 1 + SAME_RATE else given / 2
     return f"{option(name)} {better:.9g}" if given else ""
@@ -82,7 +84,16 @@ def _batch(run: Evidence, row: Row, failed: bool) -> Finding | None:
 
 
 def as_batch(run: Evidence, row: Row) -> str:
-    """Return options that give the row's batch by `tokens_of_a_gpu`."""
+    """Return options that give the row's batch by `tokens_of_a_gpu`; of a model that is compared
+    with no row those that give its own, half of it at a time, or none if no file says them."""
+    if not (run.is_transformer and run.is_seq2seq):
+        given = ((name, run.number(name)) for name in ("max_tokens", *SENTENCES))
+        halves = {name: limit // 2 for name, limit in given if limit}
+        least = {"max_tokens": run.number("tokens_per_sample") or 1}  # of a language model
+        if not halves or any(half < least.get(name, 1) for name, half in halves.items()):
+            return ""
+        changed = halves | {"update_freq": 2 * (run.number("update_freq") or 1)}
+        return " ".join(f"{option(name)} {value:.0f}" for name, value in changed.items())
     tokens, every, used = tokens_of_a_gpu(run, row)
     options = f"--max-tokens {tokens} --update-freq {every}"
     if tokens < LONG_SENTENCE:  # which fairseq otherwise refuses in a development set

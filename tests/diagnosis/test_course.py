@@ -104,6 +104,8 @@ CAUSED = {
     "Segmentation fault (core dumped)": "Segmentation fault",
     "[1]+  Killed                  nohup fairseq-train": "[1]+  Killed",
     "[default0]: Killed": "[default0]: Killed",
+    "[default3]:Fatal Python error: Aborted": "[default3]:Fatal Python error: Aborted",
+    "2: terminate called after throwing an instance of 'c10::Error'": "2: terminate called after",
 }
 
 
@@ -131,7 +133,7 @@ def test_the_first_cause_ended_a_training_unless_it_went_on(diagnosed, end):
 def test_what_stopped_a_training_is_said(diagnosed):
     given = NAMESPACE.replace("max_update=100000", "max_update=900000, patience=5")
     found = texts(diagnosed(given, *curve(), "x | early stop since valid performance hasn't"))
-    assert "of 900,000, 1 epoch, ended by --patience 5" in found
+    assert "of 900,000, epoch 1, ended by --patience 5" in found
 
 
 OURS = "train: 789 of 900 pairs are left out by "
@@ -217,6 +219,8 @@ def test_a_file_of_several_trainings_says_so_and_judges_one(diagnosed, tmp_path)
     assert "has 3 trainings" in texts(diagnosed(*curve(), *curve(), *curve())), "by the updates"
     early = diagnosed(NAMESPACE, "OSError", NAMESPACE, *curve())
     assert "started 2 times" in texts(early), "of which the first had done nothing"
+    twice = [line for line in (NAMESPACE, *curve()) for _ in range(2)]
+    assert texts(diagnosed(*twice)) == texts(diagnosed(NAMESPACE, *curve()))
     with pytest.raises(ValueError, match="expected 1 to 2"):
         read_evidence(write_log(tmp_path, *lines), training=3)
 
@@ -243,6 +247,42 @@ def test_a_text_that_is_small_for_the_model_comes_first_with_what_fits(diagnosed
     shards = [f"x | bin{k} train de-en 3000000 examples" for k in range(2)]
     found = diagnosed(NAMESPACE, *shards, *curve(), *shards)
     assert "6,000,000 pairs" in texts(found) and not heavy(found)
+
+
+OTHER_TASK = NAMESPACE.replace("arch='transformer_wmt_en_de'", "arch='x'")
+OTHER_TASK = OTHER_TASK.replace("task='translation'", "task='language_modeling'")
+
+
+@pytest.mark.parametrize(
+    ("limits", "change"),
+    [
+        ("max_tokens=None, batch_size=6", "--batch-size 3 --update-freq 8"),
+        ("max_tokens=2000000, batch_size=None", "--max-tokens 1000000 --update-freq 8"),
+        ("max_tokens=3072, tokens_per_sample=3072", ""),  # which are the least
+        ("max_tokens=None", ""),  # nothing is known to halve
+    ],
+)
+def test_too_little_memory_leaves_the_batch_of_a_model_that_is_not_judged(
+    diagnosed, limits, change
+):
+    """Breaks if a language model is told the batch of the paper's translations."""
+    given = OTHER_TASK.replace("max_tokens=3200", limits)
+    assert diagnosed(given, OOM, *curve()).events[0].change == change
+    killed = diagnosed(given, *f"{TRACEBACK}RuntimeError: CUDA out of memory".split("\n"))
+    assert killed.events[0].change == change
+
+
+def test_the_data_of_another_task_are_not_trained_on_as_pairs(diagnosed):
+    ours, other = (diagnosed(line, *curve()).commands.values() for line in (NAMESPACE, OTHER_TASK))
+    assert not any(" DATA " in command for command in ours)
+    assert all(command.startswith("fairseq-train DATA ") for command in other)
+
+
+def test_a_rate_of_another_optimizer_is_not_halved(diagnosed):
+    """Its rate has another meaning than that of Adam, of which the paper's is known."""
+    given = NAMESPACE.replace("optimizer='adam'", "optimizer='nag'").replace("0.0007", "0.5")
+    flat = diagnosed(given, *curve(first=9.6, end=9.5)).events[0]
+    assert flat.text.startswith("flat") and "--task translation $(aiayn flags" in flat.change
 
 
 def test_losses_of_a_criterion_with_more_terms_are_not_compared(diagnosed):
