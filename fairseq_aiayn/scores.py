@@ -22,6 +22,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
+from fairseq_aiayn.corpus.pieces import MARK
+
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU
     from sacremoses import MosesPunctNormalizer
@@ -133,10 +135,10 @@ def require_sentence(name: str, line: str, file: str, kind: str) -> None:
     if RESULT.match(line):
         raise ValueError(f"{name}: expected sentences, got what fairseq-generate --quiet prints")
     if match := GENERATED.match(line):
-        kind = "H" if kind + match[1] == "DH" else kind  # they were extracted already
-        same = re.compile(rf"^{kind}-{match[2]}\t".encode(), re.MULTILINE)
-        several = os.path.isfile(file) and len(same.findall(Path(file).read_bytes())) > 1
-        steps = " awk '!seen[$1]++' |" * several + " sort -V | cut -f"
+        text = Path(file).read_text("utf-8", "replace") if os.path.isfile(file) else line
+        pairs = [each[:2] for each in GENERATED.findall(text) if each[0] in kind.replace("D", "DH")]
+        kind = min(pairs, default=(kind, ""))[0]  # H where none is detokenized
+        steps = " awk '!seen[$1]++' |" * (pairs.count((kind, match[2])) > 1) + " sort -V | cut -f"
         command = f"grep ^{kind}- {quote(file)} |{steps} {2 if kind == 'T' else 3}-"
         line = f"{match[1]}-{match[2]} of fairseq-generate"
         raise ValueError(f"{name}: expected sentences, got {line}; try {command} > {name}.txt")
@@ -242,7 +244,7 @@ def remarks(
 
 def looks_tokenized(sentences: Sequence[str], language: str) -> bool | None:
     """Return whether punctuation stands alone more often than at the end of a word; None if it is
-    nowhere or equally often."""
+    nowhere or equally often, or if the text is in subwords."""
     import regex
 
     marks = r"\p{Terminal_Punctuation}"
@@ -254,7 +256,7 @@ def looks_tokenized(sentences: Sequence[str], language: str) -> bool | None:
     joined = regex.compile(rf"(?mV1){stops}|[\"(](?=\w)|(?<=\w)[\")]")
     text = "\n".join(ENTITY.sub(_character, sentence).strip() for sentence in sentences)
     found, others = len(apart.findall(text)), len(joined.findall(text))
-    return None if found == others else found > others
+    return None if found == others or MARK.search(text) else found > others
 
 
 def paper_bleu(
@@ -285,7 +287,6 @@ def token_bleu(*sides: Sequence[str], name: str = "as-given", lowercase: bool = 
     it."""
     from sacrebleu.metrics import BLEU
 
-    # force: no warning of tokens
     metric = BLEU(lowercase, force=True, tokenize="none", smooth_method="none")
     if lowercase:
         sides = tuple([sentence.lower() for sentence in side] for side in sides)
@@ -321,8 +322,7 @@ def corpus_chrf(
     from sacrebleu.metrics import CHRF
 
     metric = CHRF(lowercase=lowercase)
-    score = metric.corpus_score(hypothesis, references).score
-    return Chrf(score, str(metric.get_signature()))
+    return Chrf(metric.corpus_score(hypothesis, references).score, str(metric.get_signature()))
 
 
 # On bytes, as perl reads files by default

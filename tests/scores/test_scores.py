@@ -18,6 +18,7 @@ from fairseq_aiayn.scores import (
     remarks,
     replace_in_hypothesis,
     replace_in_reference,
+    require_sentence,
     score,
     split_compounds,
 )
@@ -254,6 +255,31 @@ def test_tokens_are_told_from_plain_text(language: str) -> None:
     assert said(tokens, tokens).startswith("h and r look tokenized")
     assert said(tokens, plain, tokenized=True).startswith("r: not in Moses tokens")
     assert said(plain, plain, tokenized=True).startswith("h and r: not in Moses tokens")
+
+
+@pytest.mark.parametrize("pieces", ["I t @@' s , a b@@ c .", "▁It ' s , ▁a b c ."])
+def test_text_in_subwords_is_not_said_to_become_plain_by_detokenizing(pieces: str) -> None:
+    assert not [*remarks(["h", "r"], [[pieces], ["It's, a bc."]], "en")]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "asked", "first", "command"),
+    [
+        ("STHDP", "D", "S", "grep ^D- {} | sort -V | cut -f 3-"),
+        ("STHP", "D", "S", "grep ^H- {} | sort -V | cut -f 3-"),  # detokenized only by --tokenizer
+        ("HD", "D", "H", "grep ^D- {} | sort -V | cut -f 3-"),
+        ("STHDP", "H", "S", "grep ^H- {} | sort -V | cut -f 3-"),
+        ("STHP", "T", "S", "grep ^T- {} | sort -V | cut -f 2-"),
+        ("SHH", "D", "S", "grep ^H- {} | awk '!seen[$1]++' | sort -V | cut -f 3-"),
+    ],
+)
+def test_what_is_extracted_is_in_the_file(tmp_path, kinds, asked, first, command) -> None:
+    """Breaks if the command that is advised writes an empty file."""
+    path = tmp_path / "out"
+    path.write_text("".join(f"{kind}-0\t-1\ta\n" for kind in kinds), encoding="utf-8")
+    with pytest.raises(ValueError, match=f"got {first}-0 of fairseq-generate") as refused:
+        require_sentence("hypothesis", f"{first}-0\t-1\ta", str(path), asked)
+    assert command.format(path) + " > hypothesis.txt" in str(refused.value)
 
 
 def test_several_references_are_scored_as_multi_bleu_does() -> None:
