@@ -153,7 +153,7 @@ def _left_out(run: Evidence, row: Row) -> Iterator[Event]:
         found.append((count / (updates + count), text, BFLOAT16, overflows[-1][0]))
     for share, text, change, line in found:
         weight = Weight.LARGE if share > 0.05 else Weight.MEDIUM if share > 0.01 else Weight.SMALL
-        yield Event(text, weight, change, line)
+        yield Event(text, weight, change if weight > Weight.SMALL else "", line)
 
 
 def _trained_on(run: Evidence, row: Row) -> Iterator[Event]:

@@ -81,6 +81,15 @@ def test_of_a_healthy_training_nothing_is_of_weight(diagnosed, end):
     assert not heavy(diagnosed(NAMESPACE, *curve(), *end))
 
 
+FEW = "train: 9 of 9000 pairs are left out by --max-tokens 3200 (9, of up to 3,201 tokens)"
+
+
+@pytest.mark.parametrize("line", [OVERFLOW, OOM, LOST, FEW])
+def test_of_what_a_healthy_training_leaves_out_too_nothing_is_to_be_changed(diagnosed, line):
+    said = [each for each in diagnosed(NAMESPACE, *curve(), *[line] * 9).events if each.weight]
+    assert [(each.weight, each.change) for each in said] == [(Weight.SMALL, "")]
+
+
 ENDS = {  # by what the last lines of a file are
     "telemetry": "| WARNING | urllib3 | broken by ProxyError('x', OSError('403'))': /api/",
     "sample": "Killed in the attack were two soldiers.",
@@ -267,7 +276,7 @@ def test_too_little_memory_leaves_the_batch_of_a_model_that_is_not_judged(
 ):
     """Breaks if a language model is told the batch of the paper's translations."""
     given = OTHER_TASK.replace("max_tokens=3200", limits)
-    assert diagnosed(given, OOM, *curve()).events[0].change == change
+    assert diagnosed(given, *[OOM] * 9_000, *curve()).events[0].change == change
     killed = diagnosed(given, *f"{TRACEBACK}RuntimeError: CUDA out of memory".split("\n"))
     assert killed.events[0].change == change
 
