@@ -102,7 +102,7 @@ def test_what_is_said_to_be_typed_works(kind, data_bin, tmp_path):
     commands.append(f"fairseq-train ... --save-dir all {' '.join(map(typed, of_train))}")
     for command in commands:
         line = command.replace("FILE", "train.de").replace("joined ...", f"joined {base}")
-        line = line.replace("...", f"{data_bin} {base}")
+        line = line.replace("...", f"{data_bin} {base}").replace(" DATA ", f" {data_bin} ")
         shell(line + " --max-update 3 --max-tokens 256" * ("fairseq-train" in line), tmp_path)
     search = " ".join(map(typed, of_search))
     shell(f"fairseq-generate {data_bin} {SEARCHED[kind]} saved/average.pt {search}", tmp_path)
