@@ -153,16 +153,18 @@ def write_sets(corpus: Corpus, languages: Pair, output: Path) -> None:
                     counts["with a side of test or valid"] += 1
                 else:
                     counts["kept"] += 1
+                    counts["same"] += pair[0] == pair[1]
                     first.write(f"{pair[0]}\n")
                     second.write(f"{pair[1]}\n")
                     held += [pair] if name != "train" else []
-            kept = counts.pop("kept", 0)
+            kept, same = counts.pop("kept", 0), counts.pop("same", 0)
             out = ", ".join(f"{number:,} {why}" for why, number in counts.items())
             out = out and f"; left out: {out}"
             if not kept:
                 raise ValueError(f"{name}: expected pairs, got none{out}")
         origin = "" if corpus.files[name] else ", held out of train in blocks of lines or documents"
-        note(f"{name}: {kept:,} pairs{origin}{out}")
+        alike = f", {same:,} of them with one text on both sides" if same else ""
+        note(f"{name}: {kept:,} pairs{alike}{origin}{out}")
 
 
 # --- what fits --------------------------------------------------------------------------------

@@ -155,7 +155,9 @@ def test_text_without_documents_is_held_out_in_blocks_of_lines(tmp_path):
     numbers = sorted(int(source.split()[2]) for source, _ in sets["test"])
     assert sets["test"][0][0].startswith("grüner Satz ")
     assert all(numbers[k] % 10 == k % 10 for k in range(50)) and numbers != [*range(950, 1_000)]
-    assert "test: 50 pairs, held out of train" in said and "train: 950 pairs\n" in said
+    same = "of them with one text on both sides"  # as where a file stands for both by mistake
+    assert f"test: 50 pairs, 50 {same}, held out of train" in said
+    assert f"train: 950 pairs, 950 {same}\n" in said
 
 
 def test_what_is_left_out_of_a_set_is_said(tmp_path):
