@@ -139,7 +139,7 @@ def _score_lines(result: Scores) -> Iterator[str]:
 
     yield f"{result.sentences:,} sentences"
     if not result.paper:
-        yield "the paper's BLEU is left out: Moses finds no words in this text"
+        yield "the paper's BLEU is left out: it is of Moses tokens, not used for this text"
     measures = {
         "the paper's BLEU": (result.paper, "Moses tokens"),
         "sacreBLEU": (result.sacrebleu, UNITS[tokenizer_in(result.sacrebleu.signature)]),

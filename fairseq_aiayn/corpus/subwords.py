@@ -42,7 +42,10 @@ def byte_pairs(codes: Path) -> CutLine:
 
     try:
         # subword-nmt prints the error, then exits.
-        with codes.open(encoding="utf-8", newline="\n") as stream, redirect_stderr(io.StringIO()):
+        with (
+            codes.open(encoding="utf-8-sig", newline="\n") as stream,
+            redirect_stderr(io.StringIO()),
+        ):
             bpe = BPE(stream)
             bpe.segment("word")  # fails for codes of an unknown version
             if all(second.removesuffix("</w>").isdecimal() for _, second in bpe.bpe_codes):

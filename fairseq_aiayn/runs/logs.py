@@ -110,12 +110,14 @@ class Log:
     @cached_property
     def starts(self) -> list[Log]:
         """The starts of commands that wrote it, by the configurations that can be read; without
-        any, by the updates, which begin anew at the first of before or an earlier one."""
+        any, by the updates, which begin anew at the first of before or an earlier one; a bar that
+        is drawn again has the same."""
         begins = [index for index, line in enumerate(self.lines) if _configuration(line.text)]
         if not begins:
             lowest = accumulate((update for _, update in self.updates), min)
-            later = zip(self.updates[1:], lowest)
-            begins = [0, *(index for (index, update), low in later if update <= low)]
+            later = zip(self.updates[1:], lowest, self.updates)
+            anew = (at for (at, update), low, (_, last) in later if update <= low and update < last)
+            begins = [0, *anew]
         return self.parts(begins)
 
     @property

@@ -1,5 +1,6 @@
 """corpus.toml; texts where they lie, and the sets made of them; clean tokens, and subwords."""
 
+import codecs
 import gzip
 import io
 import random
@@ -484,4 +485,7 @@ def test_the_script_learns_and_cuts_lines(read, files, tmp_path, filtered, monke
     option, file = ("--codes", codes) if read is byte_pairs else ("--model", model)
     text = "".join(f"{line}\n" for line in LINES + ODD)
     written = filtered(subwords, text, "apply", option, str(file), "--workers", "2")
+    marked = tmp_path / "marked"  # as editors of Windows write text; their mark means nothing
+    marked.write_bytes(codecs.BOM_UTF8 + codes.read_bytes())
+    assert [*map(byte_pairs(marked), LINES)] == [*map(byte_pairs(codes), LINES)]
     assert written == "".join(f"{read(file)(line)}\n" for line in LINES + ODD)

@@ -226,6 +226,8 @@ def test_a_file_of_several_trainings_says_so_and_judges_one(diagnosed, tmp_path)
     other = NAMESPACE.replace("fp16=", "save_dir='other', fp16=")
     assert "has 2 trainings" in texts(diagnosed(NAMESPACE, *curve(), other, *again[1:]))
     assert "has 3 trainings" in texts(diagnosed(*curve(), *curve(), *curve())), "by the updates"
+    redrawn = [line for line in curve() for _ in range(2)]  # as a bar is
+    assert "trainings" not in texts(diagnosed(*redrawn))
     early = diagnosed(NAMESPACE, "OSError", NAMESPACE, *curve())
     assert "started 2 times" in texts(early), "of which the first had done nothing"
     twice = [line for line in (NAMESPACE, *curve()) for _ in range(2)]
