@@ -7,13 +7,13 @@ import hashlib
 import re
 import socket
 from collections.abc import Callable, Mapping
-from functools import wraps
 from typing import Any
 
 import torch
 from fairseq.trainer import Trainer
 
 from fairseq_aiayn.configuration import flat_options, plain
+from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.settings import option
 
 # Options of a process, of its host's folders, and of what it writes
@@ -23,27 +23,25 @@ OF_A_PROCESS = re.compile(
 )
 
 
-def agreeing(load_checkpoint: Callable) -> Callable:
-    """Wrap the function that each process calls once before its first update: it raises ValueError,
-    with what differs, unless all processes of a training are alike."""
-
-    @wraps(load_checkpoint)
-    def wrapped(cfg: Any, trainer: Trainer, **named: Any) -> tuple[Any, Any]:
-        state, epoch = load_checkpoint(cfg, trainer, **named)
-        processes = trainer.data_parallel_world_size
-        if processes > 1:
-            all_facts: list[Any] = [None] * processes
-            own = facts(trainer, epoch)
-            group = trainer.data_parallel_process_group
-            torch.distributed.all_gather_object(all_facts, own, group=group)
-            for rank, other in enumerate(all_facts):
-                if reason := what_differs(all_facts[0], other):
-                    here, there = all_facts[0]["host"], other["host"]
-                    pair = f"process 0 on {here} and {rank} on {there}"
-                    raise ValueError(f"{pair}: {reason}; all must be started alike")
-        return state, epoch
-
-    return wrapped
+@around
+def agreeing(
+    load_checkpoint: Callable, cfg: Any, trainer: Trainer, **named: Any
+) -> tuple[Any, Any]:
+    """Load a checkpoint, as each process does once before its first update; raises ValueError, with
+    what differs, unless all processes of a training are alike."""
+    state, epoch = load_checkpoint(cfg, trainer, **named)
+    processes = trainer.data_parallel_world_size
+    if processes > 1:
+        all_facts: list[Any] = [None] * processes
+        own = facts(trainer, epoch)
+        group = trainer.data_parallel_process_group
+        torch.distributed.all_gather_object(all_facts, own, group=group)
+        for rank, other in enumerate(all_facts):
+            if reason := what_differs(all_facts[0], other):
+                here, there = all_facts[0]["host"], other["host"]
+                pair = f"process 0 on {here} and {rank} on {there}"
+                raise ValueError(f"{pair}: {reason}; all must be started alike")
+    return state, epoch
 
 
 def facts(trainer: Trainer, epoch: Any) -> dict[str, Any]:

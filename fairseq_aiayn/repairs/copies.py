@@ -5,41 +5,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 
 from fairseq.file_io import PathManager
 
-
-def copied_whole(copy: Callable) -> Callable:
-    """Wrap the function that copies checkpoints: a copy appears whole or not at all, and at once
-    where the file system has hard links, so that a kill does not leave it an interval behind."""
-
-    @wraps(copy)
-    def wrapped(source: str, target: str, overwrite: bool = False) -> object:
-        if not PathManager.supports_rename(target):  # such as s3://
-            return copy(source, target, overwrite)
-        part, copied = f"{target}.tmp", True
-        Path(part).unlink(missing_ok=True)
-        try:
-            os.link(source, part)
-        except OSError:
-            copied = copy(source, part, overwrite=True)  # iopath returns False where it fails
-        if copied:
-            os.replace(part, target)
-        return copied
-
-    return wrapped
+from fairseq_aiayn.repairs.around import around
 
 
-def into_new_file(save: Callable) -> Callable:
-    """Wrap the function that writes a checkpoint: with --write-checkpoints-asynchronously, fairseq
-    writes into the file of that name, which `copied_whole` may have linked to others."""
+@around
+def copied_whole(copy: Callable, source: str, target: str, overwrite: bool = False) -> object:
+    """Copy a checkpoint whole or not at all, and at once where the file system has hard links, so
+    that a kill does not leave the copy an interval behind."""
+    if not PathManager.supports_rename(target):  # such as s3://
+        return copy(source, target, overwrite)
+    part, copied = f"{target}.tmp", True
+    Path(part).unlink(missing_ok=True)
+    try:
+        os.link(source, part)
+    except OSError:
+        copied = copy(source, part, overwrite=True)  # iopath returns False where it fails
+    if copied:
+        os.replace(part, target)
+    return copied
 
-    @wraps(save)
-    def wrapped(content: object, path: str, async_write: bool = False) -> None:
-        if async_write and PathManager.supports_rename(path):
-            Path(path).unlink(missing_ok=True)
-        save(content, path, async_write)
 
-    return wrapped
+@around
+def into_new_file(save: Callable, content: object, path: str, async_write: bool = False) -> None:
+    """Write a checkpoint into a new file; with --write-checkpoints-asynchronously, fairseq writes
+    into the one of that name, which `copied_whole` may have linked to others."""
+    if async_write and PathManager.supports_rename(path):
+        Path(path).unlink(missing_ok=True)
+    save(content, path, async_write)

@@ -4,17 +4,16 @@ batches, and divides the gradient by too little. Here, empty batches are left ou
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 from fairseq.trainer import Trainer
 
+from fairseq_aiayn.repairs.around import around
 
-def without_empty_batches(train_step: Callable) -> Callable:
-    """Wrap the function that does an update: it leaves out empty batches if there are others."""
 
-    @wraps(train_step)
-    def wrapped(trainer: Trainer, samples: list[Any], *options: object, **named: object) -> object:
-        return train_step(trainer, [*filter(None, samples)] or samples[:1], *options, **named)
-
-    return wrapped
+@around
+def without_empty_batches(
+    train_step: Callable, trainer: Trainer, samples: list[Any], *options: object, **named: object
+) -> object:
+    """Do an update without empty batches if there are others."""
+    return train_step(trainer, [*filter(None, samples)] or samples[:1], *options, **named)

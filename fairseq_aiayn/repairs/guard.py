@@ -36,6 +36,7 @@ class Guarded(threading.local):
     files: set[str] | None = None  # None: it is not guarded
     checkpoint = ""  # which of them something is built of
     refused = ""  # what was asked for
+    size = 0  # bytes of the checkpoint that was loaded last
 
 
 guarded = Guarded()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import wraps
 from typing import Any
 
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
@@ -16,35 +15,32 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_aiayn.configuration import NAMED_GROUPS, flat_options, plain, plain_configuration
+from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.options import name_languages, require_matching, unlike
 from fairseq_aiayn.repairs.program import HYDRA, command_name, hydra_names
 from fairseq_aiayn.settings import OURS, option
 
 
-def completing_early(add_defaults: Callable) -> Callable:
-    """Wrap what completes a configuration, once the plugin is imported, so that the log of a
-    training has also what an architecture of ours sets. For fairseq-hydra-train, which checks
-    nothing before, it raises ValueError as `require_known` and `require_matching` do."""
-
-    @wraps(add_defaults)
-    def wrapped(cfg: DictConfig) -> None:
-        if command_name(sys.argv[0]) != HYDRA:
-            add_defaults(cfg)
-            complete_model(cfg)
-            return
-        try:
-            require_known(cfg)
-            add_defaults(cfg)
-            complete_model(cfg)
-            name_languages(getattr(cfg.task, "_name", ""), cfg.task)
-            require_matching(flat_options(plain_configuration({"cfg": cfg})))
-        except OmegaConfBaseException as error:  # of a value of another kind, or none
-            line = str(error).splitlines()[0]
-            raise ValueError(f"{option(str(error.full_key).split('.')[-1])}: {line}") from error
-        finally:
-            hydra_names.update(names_in_groups(plain(cfg)))
-
-    return wrapped
+@around
+def completing_early(add_defaults: Callable, cfg: DictConfig) -> None:
+    """Complete a configuration, once the plugin is imported, so that the log of a training has also
+    what an architecture of ours sets. For fairseq-hydra-train, which checks nothing before, raises
+    ValueError as `require_known` and `require_matching` do."""
+    if command_name(sys.argv[0]) != HYDRA:
+        add_defaults(cfg)
+        complete_model(cfg)
+        return
+    try:
+        require_known(cfg)
+        add_defaults(cfg)
+        complete_model(cfg)
+        name_languages(getattr(cfg.task, "_name", ""), cfg.task)
+        require_matching(flat_options(plain_configuration({"cfg": cfg})))
+    except OmegaConfBaseException as error:  # of a value of another kind, or none
+        line = str(error).splitlines()[0]
+        raise ValueError(f"{option(str(error.full_key).split('.')[-1])}: {line}") from error
+    finally:
+        hydra_names.update(names_in_groups(plain(cfg)))
 
 
 def require_known(cfg: DictConfig) -> None:

@@ -13,35 +13,28 @@ from fairseq import utils
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin as HalfPrecision
 from torch import Tensor
 
+from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.float32_weights import weights_of
 
 
-def copying_gradients(copy: Callable) -> Callable:
-    """Wrap the function that copies gradients to 32 bits, where there is something to copy."""
+@around
+def copying_gradients(copy: Callable, optimizer: HalfPrecision) -> None:
+    """Copy gradients to 32 bits, where there is something to copy."""
+    wide, narrow = in_pairs(optimizer, "grad")
+    if wide and optimizer._needs_sync:
+        torch._foreach_copy_(wide, narrow)
+        optimizer._needs_sync = False
+    copy(optimizer)
 
-    @wraps(copy)
-    def wrapped(optimizer: HalfPrecision) -> None:
-        wide, narrow = in_pairs(optimizer, "grad")
-        if wide and optimizer._needs_sync:
-            torch._foreach_copy_(wide, narrow)
-            optimizer._needs_sync = False
+
+@around
+def copying_weights(copy: Callable, optimizer: HalfPrecision) -> None:
+    """Copy weights from 32 bits."""
+    wide, narrow = in_pairs(optimizer, "data")
+    if wide:
+        torch._foreach_copy_(narrow, wide)
+    else:
         copy(optimizer)
-
-    return wrapped
-
-
-def copying_weights(copy: Callable) -> Callable:
-    """Wrap the function that copies weights from 32 bits."""
-
-    @wraps(copy)
-    def wrapped(optimizer: HalfPrecision) -> None:
-        wide, narrow = in_pairs(optimizer, "data")
-        if wide:
-            torch._foreach_copy_(narrow, wide)
-        else:
-            copy(optimizer)
-
-    return wrapped
 
 
 def in_pairs(optimizer: HalfPrecision, name: str) -> tuple[list[Tensor], list[Tensor]]:
@@ -69,26 +62,20 @@ def norm_of_lists(norm: Callable) -> Callable:
     return wrapped
 
 
-def read_once(clip: Callable) -> Callable:
-    """Wrap the function that returns the norm of the gradient: it does so on the CPU."""
-
-    @wraps(clip)
-    def wrapped(*arguments: object, **named: object) -> Tensor:
-        return clip(*arguments, **named).cpu()
-
-    return wrapped
+@around
+def read_once(clip: Callable, *arguments: object, **named: object) -> Tensor:
+    """Return the norm of the gradient on the CPU."""
+    return clip(*arguments, **named).cpu()
 
 
-def reading_figures(log: Callable) -> Callable:
-    """Wrap the function that logs the figures of batches: their tensors are read together."""
-
-    @wraps(log)
-    def wrapped(trainer: Any, outputs: list[dict], *rest: object, **named: object) -> object:
-        values = [value for one in outputs or () for value in one.values()]
-        numbers = [value for value in values if torch.is_tensor(value) and not value.dim()]
-        if len({(x.dtype, x.device) for x in numbers}) == 1:
-            read = dict(zip(map(id, numbers), torch.stack(numbers).cpu(), strict=True))
-            outputs = [{name: read.get(id(x), x) for name, x in one.items()} for one in outputs]
-        return log(trainer, outputs, *rest, **named)
-
-    return wrapped
+@around
+def reading_figures(
+    log: Callable, trainer: Any, outputs: list[dict], *rest: object, **named: object
+) -> object:
+    """Log the figures of batches, whose tensors are read together."""
+    values = [value for one in outputs or () for value in one.values()]
+    numbers = [value for value in values if torch.is_tensor(value) and not value.dim()]
+    if len({(x.dtype, x.device) for x in numbers}) == 1:
+        read = dict(zip(map(id, numbers), torch.stack(numbers).cpu(), strict=True))
+        outputs = [{name: read.get(id(x), x) for name, x in one.items()} for one in outputs]
+    return log(trainer, outputs, *rest, **named)

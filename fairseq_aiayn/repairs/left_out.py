@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
 from inspect import signature
 from typing import Any
 from weakref import WeakSet
@@ -16,40 +15,39 @@ from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
+from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.program import TRAIN, training_program
 
 POSITION_OPTIONS = ("--max-source-positions", "--max-target-positions")
 SideLimits = list[tuple[float, list[str]]]  # of both sides: the most tokens, and what says so
+counted: WeakSet[FairseqDataset] = WeakSet()  # the data sets of which the log has said it
 
 
-def counting_pairs(get_batch_iterator: Callable) -> Callable:
-    """Wrap the function that makes batches: it logs which pairs are in none, once per data set, and
-    raises ValueError if all are."""
-    form, counted = signature(get_batch_iterator), WeakSet[Any]()
-
-    @wraps(get_batch_iterator)
-    def wrapped(task: FairseqTask, *arguments: Any, **named: Any) -> EpochBatchIterator:
-        call = form.bind(task, *arguments, **named)
-        call.apply_defaults()
-        given, dataset = call.arguments, call.arguments["dataset"]
-        if dataset in counted or not isinstance(given["max_positions"], tuple):
-            return get_batch_iterator(task, *arguments, **named)
-        name = next((name for name, one in task.datasets.items() if one is dataset), "input")
-        limits = limits_of(task, name, given)
-        iterator = get_batch_iterator(task, *arguments, **named)
-        counted.add(dataset)
-        left_out = np.ones(len(dataset), bool)
-        left_out[np.concatenate([np.empty(0, int), *iterator.frozen_batches])] = False
-        if left_out.any():
-            multiple = f"--required-batch-size-multiple {given['required_batch_size_multiple']}"
-            reasons = lengths_by_limit(dataset, left_out.nonzero()[0], limits, multiple)
-            line = f"{name}: {left_out.sum():,} of {len(dataset):,} pairs are left out by "
-            if left_out.all():
-                raise ValueError(line + described(reasons))
-            logging.getLogger(TRAIN).info(line + described(reasons))
-        return iterator
-
-    return wrapped
+@around
+def counting_pairs(
+    get_batch_iterator: Callable, task: FairseqTask, *arguments: Any, **named: Any
+) -> EpochBatchIterator:
+    """Make batches, and log which pairs are in none, once per data set; raises ValueError if all
+    are."""
+    call = signature(get_batch_iterator).bind(task, *arguments, **named)
+    call.apply_defaults()
+    given, dataset = call.arguments, call.arguments["dataset"]
+    if dataset in counted or not isinstance(given["max_positions"], tuple):
+        return get_batch_iterator(task, *arguments, **named)
+    name = next((name for name, one in task.datasets.items() if one is dataset), "input")
+    limits = limits_of(task, name, given)
+    iterator = get_batch_iterator(task, *arguments, **named)
+    counted.add(dataset)
+    left_out = np.ones(len(dataset), bool)
+    left_out[np.concatenate([np.empty(0, int), *iterator.frozen_batches])] = False
+    if left_out.any():
+        multiple = f"--required-batch-size-multiple {given['required_batch_size_multiple']}"
+        reasons = lengths_by_limit(dataset, left_out.nonzero()[0], limits, multiple)
+        line = f"{name}: {left_out.sum():,} of {len(dataset):,} pairs are left out by "
+        if left_out.all():
+            raise ValueError(line + described(reasons))
+        logging.getLogger(TRAIN).info(line + described(reasons))
+    return iterator
 
 
 def limits_of(task: FairseqTask, name: str, given: Mapping[str, Any]) -> SideLimits:

@@ -8,7 +8,6 @@ import ast
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook 
 
 from fairseq_aiayn.checkpoints import Unread, only_safe_globals, read_checkpoint
 from fairseq_aiayn.configuration import Allowance
+from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.guard import AskedForMoreError, guarded, is_trusted, nothing_unasked
 from fairseq_aiayn.repairs.program import given
 
@@ -50,50 +50,42 @@ TABLES = 2**26
 EACH_TENSOR = 2**14  # numbers that take as much time as making an empty tensor
 
 
-class Loading:
-    """The checkpoint that is being loaded; `size` is that of its file, in bytes."""
+@around
+def checked(
+    load_checkpoint_to_cpu: Callable, path: str, *arguments: object, **options: object
+) -> dict:
+    """Load a checkpoint, as all of fairseq does; raises ValueError, with the name of the file, as
+    `read_checkpoint` does."""
+    local = Path(PathManager.get_local_path(path))
+    with nothing_unasked(str(local)):
+        read_checkpoint(local)
+        guarded.size = local.stat().st_size
+        try:
+            with only_safe_globals():
+                loaded = load_checkpoint_to_cpu(path, *arguments, **options)
+            # Drop the validation sums: nothing reads them; --eval-bleu stores arrays there
+            loaded["extra_state"].get("metrics", {}).pop("valid", None)
+            require_numbers(loaded)
+        except (OSError, AskedForMoreError):
+            raise
+        except Exception as error:  # any value of the wrong type can raise any error
+            reason = str(error) or type(error).__name__
+            message = f"{path}: fairseq cannot load this checkpoint: {reason}"
+            raise ValueError(message) from error
+    return loaded
 
-    size = 0
 
-    def checked(self, load_checkpoint_to_cpu: Callable) -> Callable:
-        """Wrap the function through which all of fairseq reads checkpoints. The wrapped function
-        raises ValueError, with the name of the file, as `read_checkpoint` does."""
-
-        @wraps(load_checkpoint_to_cpu)
-        def load(path: str, *arguments: object, **options: object) -> dict:
-            local = Path(PathManager.get_local_path(path))
-            with nothing_unasked(str(local)):
-                read_checkpoint(local)
-                self.size = local.stat().st_size
-                try:
-                    with only_safe_globals():
-                        loaded = load_checkpoint_to_cpu(path, *arguments, **options)
-                    # Drop the validation sums: nothing reads them; --eval-bleu stores arrays there
-                    loaded["extra_state"].get("metrics", {}).pop("valid", None)
-                    require_numbers(loaded)
-                except (OSError, AskedForMoreError):
-                    raise
-                except Exception as error:  # any value of the wrong type can raise any error
-                    reason = str(error) or type(error).__name__
-                    message = f"{path}: fairseq cannot load this checkpoint: {reason}"
-                    raise ValueError(message) from error
-            return loaded
-
-        return load
-
-    def bounded(self, build_model: Callable) -> Callable:
-        """Wrap the function that builds a model: that of a checkpoint is first built without
-        memory. Raises ValueError if it is larger than the file can hold."""
-
-        @wraps(build_model)
-        def build(cfg: Any, task: FairseqTask, from_checkpoint: bool = False) -> Any:
-            if from_checkpoint and guarded.files is not None and not is_trusted():
-                require_plain_search(getattr(task, "cfg", None))
-                with torch.device("meta"), at_most(2 * self.size + TABLES):
-                    build_model(cfg, task, from_checkpoint)
-            return build_model(cfg, task, from_checkpoint)
-
-        return build
+@around
+def bounded(
+    build_model: Callable, cfg: Any, task: FairseqTask, from_checkpoint: bool = False
+) -> Any:
+    """Build a model, that of a checkpoint first without memory; raises ValueError if it is larger
+    than the file can hold."""
+    if from_checkpoint and guarded.files is not None and not is_trusted():
+        require_plain_search(getattr(task, "cfg", None))
+        with torch.device("meta"), at_most(2 * guarded.size + TABLES):
+            build_model(cfg, task, from_checkpoint)
+    return build_model(cfg, task, from_checkpoint)
 
 
 @contextmanager
@@ -113,38 +105,30 @@ def at_most(numbers: int) -> Iterator[None]:
         yield
 
 
-LOADING = Loading()
+@around
+def building_nothing_unasked(
+    load_models: Callable, filenames: Sequence[str], *arguments: object, **options: object
+) -> object:
+    """Build tasks and models of checkpoints."""
+    call = signature(load_models).bind(filenames, *arguments, **options)
+    call.apply_defaults()
+    suffix, shards = call.arguments["suffix"], call.arguments["num_shards"]
+    files = [
+        PathManager.get_local_path(sharded(name, suffix, shard, shards))
+        for name in filenames
+        for shard in range(shards)
+    ]
+    with nothing_unasked(*files):
+        return load_models(filenames, *arguments, **options)
 
 
-def building_nothing_unasked(load_models: Callable) -> Callable:
-    """Wrap the function that builds tasks and models of checkpoints."""
-    form = signature(load_models)
-
-    @wraps(load_models)
-    def wrapped(filenames: Sequence[str], *arguments: object, **options: object) -> object:
-        call = form.bind(filenames, *arguments, **options)
-        call.apply_defaults()
-        suffix, shards = call.arguments["suffix"], call.arguments["num_shards"]
-        files = [
-            PathManager.get_local_path(sharded(name, suffix, shard, shards))
-            for name in filenames
-            for shard in range(shards)
-        ]
-        with nothing_unasked(*files):
-            return load_models(filenames, *arguments, **options)
-
-    return wrapped
-
-
-def criterion_of_a_checkpoint(build_criterion: Callable) -> Callable:
-    """Wrap the function that builds a criterion: fairseq-validate builds a checkpoint's."""
-
-    @wraps(build_criterion)
-    def wrapped(*arguments: object, **options: object) -> object:
-        with nothing_unasked(*reversed(split_paths(str(given.get("path"))))):  # the last one's
-            return build_criterion(*arguments, **options)
-
-    return wrapped
+@around
+def criterion_of_a_checkpoint(
+    build_criterion: Callable, *arguments: object, **options: object
+) -> object:
+    """Build a criterion: fairseq-validate builds a checkpoint's."""
+    with nothing_unasked(*reversed(split_paths(str(given.get("path"))))):  # the last one's
+        return build_criterion(*arguments, **options)
 
 
 def require_plain_search(cfg: Any) -> None:
@@ -205,19 +189,14 @@ def is_numeric(value: Any, allowance: Allowance) -> bool:
     return isinstance(value, float | None) or (isinstance(value, int) and abs(value) < 2**63)
 
 
-def literal(evaluate: Callable) -> Callable:
-    """Wrap a function of fairseq that evaluates a string, so that it accepts only literals such as
-    `[1, 2]`."""
-
-    @wraps(evaluate)
-    def read(value: Any, *arguments: Any, **options: Any) -> Any:
-        if isinstance(value, str):
-            try:
-                value = ast.literal_eval(value)
-            except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-                raise ValueError(f"expected a list, a dict or a number, got {value!r}") from error
-            if evaluate.__name__ == "eval_bool":
-                return bool(value)
-        return evaluate(value, *arguments, **options)
-
-    return read
+@around
+def literal(evaluate: Callable, value: Any, *arguments: Any, **options: Any) -> Any:
+    """Evaluate a value if it is a literal such as `[1, 2]`; raises ValueError for another one."""
+    if isinstance(value, str):
+        try:
+            value = ast.literal_eval(value)
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            raise ValueError(f"expected a list, a dict or a number, got {value!r}") from error
+        if evaluate.__name__ == "eval_bool":
+            return bool(value)
+    return evaluate(value, *arguments, **options)

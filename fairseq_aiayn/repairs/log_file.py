@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from functools import wraps
 
 from fairseq.logging import progress_bar
 
+from fairseq_aiayn.repairs.around import around
 
-def opening_log_once(make_bar: Callable) -> Callable:
-    """Wrap the function that makes the progress bar of an epoch: it opens a file only once."""
 
-    @wraps(make_bar)
-    def wrapped(iterator: Iterable, log_file: str | None = None, **named: object) -> object:
-        handlers = progress_bar.logger.handlers
-        opened = {handler.baseFilename for handler in handlers if hasattr(handler, "baseFilename")}
-        is_open = log_file is not None and os.path.abspath(log_file) in opened
-        return make_bar(iterator, log_file=None if is_open else log_file, **named)
-
-    return wrapped
+@around
+def opening_log_once(
+    make_bar: Callable, iterator: Iterable, log_file: str | None = None, **named: object
+) -> object:
+    """Make the progress bar of an epoch, which opens a file only once."""
+    handlers = progress_bar.logger.handlers
+    opened = {handler.baseFilename for handler in handlers if hasattr(handler, "baseFilename")}
+    is_open = log_file is not None and os.path.abspath(log_file) in opened
+    return make_bar(iterator, log_file=None if is_open else log_file, **named)

@@ -9,7 +9,7 @@ import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import partial, wraps
+from functools import partial
 from typing import Any, NoReturn
 
 from fairseq import utils
@@ -19,6 +19,7 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_aiayn.console import shortened
+from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.program import LANGUAGES, given, training_program
 
 HIGHER_IS_BETTER = ("bleu", "f1", "accuracy")  # figures of a validation
@@ -39,30 +40,27 @@ def unlike(name: str, names: Sequence[str]) -> str:
     return f"expected {', '.join(get_close_matches(name, names) or names[:9])}, got {name!r}"
 
 
-def checking_options(parse_args_and_arch: Callable) -> Callable:
-    """Wrap the parser of options: without torch_xla, --bf16 does not ask for a TPU. It raises
-    ValueError without the --task that a command needs, and as `require_matching` does. What was
-    parsed is also in `given`."""
-
-    @wraps(parse_args_and_arch)
-    def wrapped(parser: ArgumentParser, *arguments: object, **named: object) -> object:
-        setattr(parser, "error", partial(refuse, parser))  # noqa: B010
-        try:
-            parsed = parse_args_and_arch(parser, *arguments, **named)
-        except KeyError as error:
-            if error.args != (None,):  # the key with which fairseq looks for the task
-                raise
-            raise ValueError("expected --task, such as --task aiayn_translation") from error
-        if isinstance(parsed, Namespace):  # not also the options that are unknown
-            if training_program() is not None:
-                name_languages(parsed.task, parsed)
-            given.update(vars(parsed))
-            require_matching(vars(parsed))
-            if utils.xm is None and "tpu" in parsed and parsed.bf16:  # fairseq sets both
-                parsed.tpu = False
-        return parsed
-
-    return wrapped
+@around
+def checking_options(
+    parse_args_and_arch: Callable, parser: ArgumentParser, *arguments: object, **named: object
+) -> object:
+    """Parse options, also into `given`; without torch_xla, --bf16 does not ask for a TPU. Raises
+    ValueError without the --task that a command needs, and as `require_matching` does."""
+    setattr(parser, "error", partial(refuse, parser))  # noqa: B010
+    try:
+        parsed = parse_args_and_arch(parser, *arguments, **named)
+    except KeyError as error:
+        if error.args != (None,):  # the key with which fairseq looks for the task
+            raise
+        raise ValueError("expected --task, such as --task aiayn_translation") from error
+    if isinstance(parsed, Namespace):  # not also the options that are unknown
+        if training_program() is not None:
+            name_languages(parsed.task, parsed)
+        given.update(vars(parsed))
+        require_matching(vars(parsed))
+        if utils.xm is None and "tpu" in parsed and parsed.bf16:  # fairseq sets both
+            parsed.tpu = False
+    return parsed
 
 
 def name_languages(task_name: str, options: Any) -> None:

@@ -106,10 +106,10 @@ class Patch:
 PATCHES: dict[str, tuple[Patch, ...]] = {
     "loading": (
         Patch("fairseq.checkpoint_utils:load_checkpoint_to_cpu",
-              "path arg_overrides load_on_all_ranks", loading.LOADING.checked, "",
+              "path arg_overrides load_on_all_ranks", loading.checked, "",
               "PyTorch 2.6 and later refuse every checkpoint, earlier ones run its code",
               issue=5610),
-        Patch("fairseq.models:build_model", "cfg task from_checkpoint", loading.LOADING.bounded, "",
+        Patch("fairseq.models:build_model", "cfg task from_checkpoint", loading.bounded, "",
               "a model of any size is built if a checkpoint says so"),
         Patch("fairseq.checkpoint_utils:load_model_ensemble_and_task", LOAD_MODELS,
               loading.building_nothing_unasked, "",

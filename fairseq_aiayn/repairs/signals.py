@@ -26,6 +26,8 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 
+from fairseq_aiayn.repairs.around import around
+
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)  # fairseq silences all processes but the first
 
@@ -125,29 +127,26 @@ def end_if_stuck(returned: SimpleQueue[bool]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def passing_signals_on(spawn: Callable) -> Callable:
-    """Wrap the function that starts a process per GPU without torchrun: their parent passes signals
-    on and waits. fairseq's parent dies of one at once, and they with it, without a checkpoint. It
-    passes on TERM: a terminal sends Ctrl-C to all of them, and a second one would end them."""
+@around
+def passing_signals_on(spawn: Callable, *arguments: object, **named: object) -> object:
+    """Start a process per GPU without torchrun; their parent passes signals on and waits. fairseq's
+    parent dies of one at once, and they with it, without a checkpoint. It passes on TERM: a
+    terminal sends Ctrl-C to all of them, and a second one would end them."""
 
-    @wraps(spawn)
-    def wrapped(*arguments: object, **named: object) -> object:
-        def pass_on() -> None:
-            for process in torch.multiprocessing.active_children():
-                os.kill(cast(int, process.pid), signal.SIGTERM)
+    def pass_on() -> None:
+        for process in torch.multiprocessing.active_children():
+            os.kill(cast(int, process.pid), signal.SIGTERM)
 
-        passed = listen(pass_on)
-        try:
-            result = spawn(*arguments, **named)
-        except torch.multiprocessing.ProcessExitedException:
-            if passed:
-                raise SystemExit(128 + signal.SIGTERM) from None
-            raise
-        if signal.SIGINT in passed:  # torch takes a process that Ctrl-C ended for a finished one
-            raise SystemExit(128 + signal.SIGTERM)
-        return result
-
-    return wrapped
+    passed = listen(pass_on)
+    try:
+        result = spawn(*arguments, **named)
+    except torch.multiprocessing.ProcessExitedException:
+        if passed:
+            raise SystemExit(128 + signal.SIGTERM) from None
+        raise
+    if signal.SIGINT in passed:  # torch takes a process that Ctrl-C ended for a finished one
+        raise SystemExit(128 + signal.SIGTERM)
+    return result
 
 
 def true_of_any_process(trainer: Trainer, is_true: bool) -> bool:
@@ -159,16 +158,11 @@ def true_of_any_process(trainer: Trainer, is_true: bool) -> bool:
     return bool(flag)
 
 
-def keeping_workers(initialize: Callable) -> Callable:
-    """Wrap the constructor of DataLoader: its workers end with their process only. torchrun and
-    Slurm send TERM to them, too, and a terminal Ctrl-C; their end would be an error of the running
-    update."""
-
-    @wraps(initialize)
-    def wrapped(*arguments: object, **named: object) -> None:
-        initialize(*arguments, **{"worker_init_fn": heed_parent} | named)
-
-    return wrapped
+@around
+def keeping_workers(initialize: Callable, *arguments: object, **named: object) -> None:
+    """Construct a DataLoader whose workers end with their process only. torchrun and Slurm send
+    TERM to them, too, and a terminal Ctrl-C; their end would be an error of the running update."""
+    initialize(*arguments, **{"worker_init_fn": heed_parent} | named)
 
 
 def heed_parent(worker: int) -> None:
