@@ -77,15 +77,11 @@ def nothing_unasked(*paths: str) -> Iterator[None]:
         guarded.files, guarded.checkpoint, guarded.refused = before
 
 
-def trusted() -> list[str]:
-    """Return the checkpoints that the user trusts; a colon may also be part of a name."""
-    value = os.environ.get(TRUST, "")
-    return [path for path in (value, *value.split(os.pathsep)) if path]
-
-
 def is_trusted() -> bool:
     """Return whether the user trusts the checkpoint of which something is built."""
-    return os.path.realpath(guarded.checkpoint) in map(os.path.realpath, trusted())
+    value = os.environ.get(TRUST, "")
+    trusted = filter(None, (value, *value.split(os.pathsep)))  # a name may have a colon in it
+    return os.path.realpath(guarded.checkpoint) in map(os.path.realpath, trusted)
 
 
 @cache  # once for a process: a hook cannot be taken back

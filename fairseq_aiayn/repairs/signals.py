@@ -16,11 +16,10 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import cast
+from typing import Any, cast
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
@@ -47,12 +46,7 @@ def ending_by_signal(validate_and_save: Callable) -> Callable:
 
     @wraps(validate_and_save)
     def wrapped(
-        cfg: DictConfig,
-        trainer: Trainer,
-        task: FairseqTask,
-        epoch_itr: EpochBatchIterator,
-        valid_subsets: Sequence[str],
-        end_of_epoch: bool,
+        cfg: DictConfig, trainer: Trainer, task: FairseqTask, epoch_itr: Any, *rest: object
     ) -> tuple[list[float | None], bool]:
         nonlocal is_first
         updates = trainer.get_num_updates()
@@ -66,9 +60,7 @@ def ending_by_signal(validate_and_save: Callable) -> Callable:
         if stops:
             returned.put(False)  # the others wait for the first to write, however long it takes
             checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
-        losses, is_done = validate_and_save(
-            cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
-        )
+        losses, is_done = validate_and_save(cfg, trainer, task, epoch_itr, *rest)
         if stops and not is_done:
             # None ends before the checkpoint is written: torchrun would end the others.
             true_of_any_process(trainer, False)
