@@ -72,11 +72,14 @@ def script(description: str) -> Iterator[ArgumentParser]:
 
 def aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return one line per row: the first column aligned to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    return ["  ".join(row).rstrip() for row in aligned(rows)]
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> list[list[str]]:
+    """Return rows whose cells are as wide as their column, the first `left` filled up on the right,
+    the others on the left."""
+    columns = []
+    for index, column in enumerate(zip(*rows, strict=True)):
+        width, fill_up = max(map(len, column)), str.ljust if index < left else str.rjust
+        columns.append([fill_up(cell, width) for cell in column])
+    return [[*row] for row in zip(*columns, strict=True)]

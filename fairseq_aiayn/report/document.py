@@ -12,7 +12,7 @@ from html import escape
 from importlib.resources import files
 from typing import cast
 
-from fairseq_aiayn.console import one_line
+from fairseq_aiayn.console import aligned, one_line
 
 # What Markdown or HTML take for markup: no underscore within a word, no "&" alone
 ACTIVE = re.compile(r"[\\`*\[\]<~|]|^[#>]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
@@ -123,13 +123,10 @@ def _lines(block: Block, plain: Callable[[str], str]) -> list[str]:
 
 def _table_lines(cells: Sequence[Sequence[str]], left: int) -> list[str]:
     """Return the lines of an aligned table; the first row is its header."""
-    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
-    rule = ["-" * w if k < left else "-" * (w - 1) + ":" for k, w in enumerate(widths)]
-    lines = (
-        [f"{cell:<{w}}" if k < left else f"{cell:>{w}}" for k, (cell, w) in enumerate(pairs)]
-        for pairs in (zip(row, widths, strict=True) for row in (cells[0], rule, *cells[1:]))
-    )
-    return [f"| {' | '.join(line)} |" for line in lines]
+    shortest_rule = ["---" if index < left else "--:" for index in range(len(cells[0]))]
+    header, rule, *rows = aligned([cells[0], shortest_rule, *cells[1:]], left)
+    rule = [cell.replace(" ", "-") for cell in rule]
+    return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
 
 
 def _inline(text: Paragraph, plain: Callable[[str], str]) -> str:
