@@ -32,20 +32,20 @@ def agreeing(
     state, epoch = load_checkpoint(cfg, trainer, **named)
     processes = trainer.data_parallel_world_size
     if processes > 1:
-        all_facts: list[Any] = [None] * processes
-        own = facts(trainer, epoch)
+        known: list[Any] = [None] * processes
+        own = socket.gethostname(), facts(trainer, epoch)
         group = trainer.data_parallel_process_group
-        torch.distributed.all_gather_object(all_facts, own, group=group)
-        for rank, other in enumerate(all_facts):
-            if reason := what_differs(all_facts[0], other):
-                here, there = all_facts[0]["host"], other["host"]
-                pair = f"process 0 on {here} and {rank} on {there}"
+        torch.distributed.all_gather_object(known, own, group=group)
+        first_host, first = known[0]
+        for rank, (host, other) in enumerate(known):
+            if reason := what_differs(first, other):
+                pair = f"process 0 on {first_host} and {rank} on {host}"
                 raise ValueError(f"{pair}: {reason}; all must be started alike")
     return state, epoch
 
 
 def facts(trainer: Trainer, epoch: Any) -> dict[str, Any]:
-    """Return what processes that train together have alike, and the name of this one's host."""
+    """Return what processes that train together have alike, by its names."""
     options = {
         option(name): str(value)
         for name, value in flat_options(plain(trainer.cfg)).items()
@@ -56,9 +56,7 @@ def facts(trainer: Trainer, epoch: Any) -> dict[str, Any]:
         for side in ("source", "target")
     )
     dictionaries = "\n".join(" ".join(side) for side in symbols)
-    return {
-        "host": socket.gethostname(),
-        "options": options,
+    return options | {
         "dictionaries": hashlib.sha256(dictionaries.encode()).hexdigest()[:8],
         "pairs": len(epoch.dataset),
         "update": trainer.get_num_updates(),
@@ -67,7 +65,6 @@ def facts(trainer: Trainer, epoch: Any) -> dict[str, Any]:
 
 def what_differs(first: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return in what two processes differ; empty if in nothing."""
-    names = dict.fromkeys([*first["options"], *other["options"]])
-    pairs = [(name, first["options"].get(name), other["options"].get(name)) for name in names]
-    pairs += [(name, first[name], other[name]) for name in ("dictionaries", "pairs", "update")]
-    return ", ".join(f"{name} {here} and {there}" for name, here, there in pairs if here != there)
+    pairs = {name: (first.get(name), other.get(name)) for name in [*first, *other]}
+    unequal = ((name, *pair) for name, pair in pairs.items() if pair[0] != pair[1])
+    return ", ".join(f"{name} {here} and {there}" for name, here, there in unequal)
