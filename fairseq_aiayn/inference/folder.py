@@ -70,7 +70,10 @@ def read_folder(path: Path) -> Model:
         raise ValueError(f"{path}: expected the folder of a model, which aiayn export writes")
     config = read_config(path, (WEIGHTS, *TEXT_FILES))
     source, target = (read_vocabulary(path / name) for name in (SOURCE, TARGET))
-    weights = read_weights(path / WEIGHTS)
+    try:
+        weights = load_file(path / WEIGHTS)
+    except SafetensorError as error:
+        raise ValueError(f"{path / WEIGHTS}: expected a safetensors file: {error}") from error
     transformer = build_transformer(config, source, target, weights, path / WEIGHTS)
     return Model(config, transformer, source, target, config.text.file_in(path), str(path))
 
@@ -133,14 +136,6 @@ def save_weights(transformer: Transformer, precision: Precision, path: Path) -> 
     }
     require_finite(converted)
     path.write_bytes(save(converted))
-
-
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file; raises OSError, or ValueError for a damaged one."""
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise ValueError(f"{path}: expected a safetensors file: {error}") from error
 
 
 def require_finite(weights: Mapping[str, Tensor]) -> None:
