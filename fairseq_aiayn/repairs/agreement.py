@@ -13,7 +13,6 @@ import torch
 from fairseq.trainer import Trainer
 
 from fairseq_aiayn.configuration import flat_options, plain
-from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.settings import option
 
 # Options of a process, of its host's folders, and of what it writes
@@ -23,7 +22,6 @@ OF_A_PROCESS = re.compile(
 )
 
 
-@around
 def agreeing(
     load_checkpoint: Callable, cfg: Any, trainer: Trainer, **named: Any
 ) -> tuple[Any, Any]:

@@ -9,10 +9,7 @@ from pathlib import Path
 
 from fairseq.file_io import PathManager
 
-from fairseq_aiayn.repairs.around import around
 
-
-@around
 def copied_whole(copy: Callable, source: str, target: str, overwrite: bool = False) -> object:
     """Copy a checkpoint whole or not at all, and at once where the file system has hard links, so
     that a kill does not leave the copy an interval behind."""
@@ -29,7 +26,6 @@ def copied_whole(copy: Callable, source: str, target: str, overwrite: bool = Fal
     return copied
 
 
-@around
 def into_new_file(save: Callable, content: object, path: str, async_write: bool = False) -> None:
     """Write a checkpoint into a new file; with --write-checkpoints-asynchronously, fairseq writes
     into the one of that name, which `copied_whole` may have linked to others."""

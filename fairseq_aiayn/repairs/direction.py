@@ -13,11 +13,9 @@ from fairseq.tasks.translation import TranslationTask
 
 from fairseq_aiayn.checkpoints import read_checkpoint
 from fairseq_aiayn.configuration import flat_options, plain_configuration
-from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.program import LANGUAGES, given
 
 
-@around
 def checking_direction(
     load_models: Callable,
     filenames: list[str],

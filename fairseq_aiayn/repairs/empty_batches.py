@@ -8,10 +8,7 @@ from typing import Any
 
 from fairseq.trainer import Trainer
 
-from fairseq_aiayn.repairs.around import around
 
-
-@around
 def without_empty_batches(
     train_step: Callable, trainer: Trainer, samples: list[Any], *options: object, **named: object
 ) -> object:

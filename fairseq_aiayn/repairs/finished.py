@@ -10,11 +10,9 @@ from typing import Any
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 
-from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.program import TRAIN, training_program
 
 
-@around
 def unless_done(
     train: Callable, cfg: DictConfig, trainer: Trainer, *arguments: object
 ) -> tuple[list[Any], bool]:

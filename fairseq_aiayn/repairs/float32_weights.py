@@ -9,17 +9,13 @@ from typing import Any
 import torch
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin as HalfPrecision
 
-from fairseq_aiayn.repairs.around import around
 
-
-@around
 def with_weights(state_dict: Callable, optimizer: HalfPrecision) -> dict[str, Any]:
     """Return the state of --fp16 or --bf16, and the float32 weights in it."""
     weights = [weight.detach() for weight in weights_of(optimizer)]
     return state_dict(optimizer) | {"fp32_params": weights}
 
 
-@around
 def loading_weights(
     load_state_dict: Callable, optimizer: HalfPrecision, state: dict[str, Any], *overrides: object
 ) -> None:

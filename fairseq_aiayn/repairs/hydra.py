@@ -15,13 +15,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_aiayn.configuration import NAMED_GROUPS, flat_options, plain, plain_configuration
-from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.options import name_languages, require_matching, unlike
 from fairseq_aiayn.repairs.program import HYDRA, command_name, hydra_names
 from fairseq_aiayn.settings import OURS, option
 
 
-@around
 def completing_early(add_defaults: Callable, cfg: DictConfig) -> None:
     """Complete a configuration, once the plugin is imported, so that the log of a training has also
     what an architecture of ours sets. For fairseq-hydra-train, which checks nothing before, raises

@@ -13,11 +13,9 @@ from fairseq import utils
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin as HalfPrecision
 from torch import Tensor
 
-from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.float32_weights import weights_of
 
 
-@around
 def copying_gradients(copy: Callable, optimizer: HalfPrecision) -> None:
     """Copy gradients to 32 bits, where there is something to copy."""
     wide, narrow = in_pairs(optimizer, "grad")
@@ -27,7 +25,6 @@ def copying_gradients(copy: Callable, optimizer: HalfPrecision) -> None:
     copy(optimizer)
 
 
-@around
 def copying_weights(copy: Callable, optimizer: HalfPrecision) -> None:
     """Copy weights from 32 bits."""
     wide, narrow = in_pairs(optimizer, "data")
@@ -62,13 +59,11 @@ def norm_of_lists(norm: Callable) -> Callable:
     return wrapped
 
 
-@around
 def read_once(clip: Callable, *arguments: object, **named: object) -> Tensor:
     """Return the norm of the gradient on the CPU."""
     return clip(*arguments, **named).cpu()
 
 
-@around
 def reading_figures(
     log: Callable, trainer: Any, outputs: list[dict], *rest: object, **named: object
 ) -> object:

@@ -15,7 +15,6 @@ from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
-from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.program import TRAIN, training_program
 
 POSITION_OPTIONS = ("--max-source-positions", "--max-target-positions")
@@ -23,7 +22,6 @@ SideLimits = list[tuple[float, list[str]]]  # of both sides: the most tokens, an
 counted: WeakSet[FairseqDataset] = WeakSet()  # the data sets of which the log has said it
 
 
-@around
 def counting_pairs(
     get_batch_iterator: Callable, task: FairseqTask, *arguments: Any, **named: Any
 ) -> EpochBatchIterator:

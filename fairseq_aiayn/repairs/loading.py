@@ -25,7 +25,6 @@ from torch.nn.modules.module import register_module_parameter_registration_hook 
 
 from fairseq_aiayn.checkpoints import Unread, only_safe_globals, read_checkpoint
 from fairseq_aiayn.configuration import Allowance
-from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.guard import AskedForMoreError, guarded, is_trusted, nothing_unasked
 from fairseq_aiayn.repairs.program import given
 
@@ -50,7 +49,6 @@ TABLES = 2**26
 EACH_TENSOR = 2**14  # numbers that take as much time as making an empty tensor
 
 
-@around
 def checked(
     load_checkpoint_to_cpu: Callable, path: str, *arguments: object, **options: object
 ) -> dict:
@@ -75,7 +73,6 @@ def checked(
     return loaded
 
 
-@around
 def bounded(
     build_model: Callable, cfg: Any, task: FairseqTask, from_checkpoint: bool = False
 ) -> Any:
@@ -105,7 +102,6 @@ def at_most(numbers: int) -> Iterator[None]:
         yield
 
 
-@around
 def building_nothing_unasked(
     load_models: Callable, filenames: Sequence[str], *arguments: object, **options: object
 ) -> object:
@@ -122,7 +118,6 @@ def building_nothing_unasked(
         return load_models(filenames, *arguments, **options)
 
 
-@around
 def criterion_of_a_checkpoint(
     build_criterion: Callable, *arguments: object, **options: object
 ) -> object:
@@ -189,7 +184,6 @@ def is_numeric(value: Any, allowance: Allowance) -> bool:
     return isinstance(value, float | None) or (isinstance(value, int) and abs(value) < 2**63)
 
 
-@around
 def literal(evaluate: Callable, value: Any, *arguments: Any, **options: Any) -> Any:
     """Evaluate a value if it is a literal such as `[1, 2]`; raises ValueError for another one."""
     if isinstance(value, str):

@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable
 
 from fairseq.logging import progress_bar
 
-from fairseq_aiayn.repairs.around import around
 
-
-@around
 def opening_log_once(
     make_bar: Callable, iterator: Iterable, log_file: str | None = None, **named: object
 ) -> object:

@@ -19,7 +19,6 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_aiayn.console import shortened
-from fairseq_aiayn.repairs.around import around
 from fairseq_aiayn.repairs.program import LANGUAGES, given, training_program
 
 HIGHER_IS_BETTER = ("bleu", "f1", "accuracy")  # figures of a validation
@@ -40,7 +39,6 @@ def unlike(name: str, names: Sequence[str]) -> str:
     return f"expected {', '.join(get_close_matches(name, names) or names[:9])}, got {name!r}"
 
 
-@around
 def checking_options(
     parse_args_and_arch: Callable, parser: ArgumentParser, *arguments: object, **named: object
 ) -> object:

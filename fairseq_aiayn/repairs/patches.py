@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import reduce, wraps
 from inspect import signature
 from typing import Any, Literal
 
@@ -101,22 +101,36 @@ class Patch:
         setattr(owner, name, self.wrapper(getattr(owner, name)))
 
 
+def around(replacement: Callable[..., Any]) -> Callable[[Callable], Callable]:
+    """Return the wrapper of a function that is called in place of one of fairseq's, which it gets
+    before the arguments of the call."""
+
+    def wrapper(original: Callable) -> Callable:
+        @wraps(original)
+        def wrapped(*arguments: object, **named: object) -> object:
+            return replacement(original, *arguments, **named)
+
+        return wrapped
+
+    return wrapper
+
+
 # Where two patches have the same target, the later one is the outer one
 # fmt: off
 PATCHES: dict[str, tuple[Patch, ...]] = {
     "loading": (
         Patch("fairseq.checkpoint_utils:load_checkpoint_to_cpu",
-              "path arg_overrides load_on_all_ranks", loading.checked, "",
+              "path arg_overrides load_on_all_ranks", around(loading.checked), "",
               "PyTorch 2.6 and later refuse every checkpoint, earlier ones run its code",
               issue=5610),
-        Patch("fairseq.models:build_model", "cfg task from_checkpoint", loading.bounded, "",
+        Patch("fairseq.models:build_model", "cfg task from_checkpoint", around(loading.bounded), "",
               "a model of any size is built if a checkpoint says so"),
         Patch("fairseq.checkpoint_utils:load_model_ensemble_and_task", LOAD_MODELS,
-              loading.building_nothing_unasked, "",
+              around(loading.building_nothing_unasked), "",
               "evaluates strings of a checkpoint, and opens files that it names"),
         Patch("fairseq.criterions:build_criterion", "cfg task from_checkpoint",
-              loading.criterion_of_a_checkpoint, "search", "so does a criterion"),
-        *(Patch(f"fairseq.utils:{name}", parameters, loading.literal, "",
+              around(loading.criterion_of_a_checkpoint), "search", "so does a criterion"),
+        *(Patch(f"fairseq.utils:{name}", parameters, around(loading.literal), "",
                 "evaluates strings of a checkpoint as Python", for_fairseq=True)
           for name, parameters in EVALUATING.items()),
         Patch("fairseq.distributed.utils:broadcast_object", "obj src_rank group dist_device",
@@ -125,35 +139,37 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     ),
     "copies": (
         Patch("fairseq.file_io:PathManager.copy", "src_path dst_path overwrite",
-              copies.copied_whole, "train", "a kill leaves half a checkpoint_last.pt",
+              around(copies.copied_whole), "train", "a kill leaves half a checkpoint_last.pt",
               for_fairseq=True),
         Patch("fairseq.checkpoint_utils:torch_persistent_save", "obj filename async_write",
-              copies.into_new_file, "train",
+              around(copies.into_new_file), "train",
               "--write-checkpoints-asynchronously writes into the file that is there"),
     ),
     "float32_weights": (
-        Patch(f"{HALF_PRECISION}.state_dict", "self", float32_weights.with_weights, "train",
+        Patch(f"{HALF_PRECISION}.state_dict", "self", around(float32_weights.with_weights), "train",
               "--fp16 and --bf16 store weights in 16 bits, from which a training cannot go on",
               for_fairseq=True),
         Patch(f"{HALF_PRECISION}.load_state_dict", "self state_dict optimizer_overrides",
-              float32_weights.loading_weights, "train", "and load them", for_fairseq=True),
+              around(float32_weights.loading_weights), "train", "and load them", for_fairseq=True),
     ),
     "launches": (
-        Patch(f"{HALF_PRECISION}._sync_fp16_grads_to_fp32", "self", launches.copying_gradients,
-              "train", "--fp16 and --bf16 launch a kernel per parameter", for_fairseq=True),
-        Patch(f"{HALF_PRECISION}._sync_fp32_params_to_fp16", "self", launches.copying_weights,
-              "train", "twice", for_fairseq=True),
+        Patch(f"{HALF_PRECISION}._sync_fp16_grads_to_fp32", "self",
+              around(launches.copying_gradients), "train",
+              "--fp16 and --bf16 launch a kernel per parameter", for_fairseq=True),
+        Patch(f"{HALF_PRECISION}._sync_fp32_params_to_fp16", "self",
+              around(launches.copying_weights), "train", "twice", for_fairseq=True),
         Patch("fairseq.utils:multi_tensor_total_norm", "grads chunk_size", launches.norm_of_lists,
               "train", "so does the norm of the gradient without apex", for_fairseq=True),
         Patch("fairseq.utils:clip_grad_norm_", "params max_norm aggregate_norm_fn",
-              launches.read_once, "train", "each look at it waits for the GPU", for_fairseq=True),
+              around(launches.read_once), "train", "each look at it waits for the GPU",
+              for_fairseq=True),
         Patch("fairseq.trainer:Trainer._reduce_and_log_stats",
-              "self logging_outputs sample_size grad_norm", launches.reading_figures, "train",
-              "and each figure that is logged", for_fairseq=True),
+              "self logging_outputs sample_size grad_norm", around(launches.reading_figures),
+              "train", "and each figure that is logged", for_fairseq=True),
     ),
     "empty_batches": (
         Patch("fairseq.trainer:Trainer.train_step", "self samples raise_oom",
-              empty_batches.without_empty_batches, "train",
+              around(empty_batches.without_empty_batches), "train",
               "divides the gradient by too little if the last batch of a process is empty",
               for_fairseq=True),
     ),
@@ -168,7 +184,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
               "with --update-freq, a resumed epoch may have an update too few", for_fairseq=True),
     ),
     "finished": (
-        Patch(f"{TRAIN}:train", "cfg trainer task epoch_itr", finished.unless_done, "train",
+        Patch(f"{TRAIN}:train", "cfg trainer task epoch_itr", around(finished.unless_done), "train",
               "a finished training that is resumed does one more update", for_fairseq=True),
     ),
     "epoch_ends": (
@@ -179,9 +195,10 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "signals": (
         Patch(f"{TRAIN}:validate_and_save", AFTER_UPDATE, signals.ending_by_signal, "train",
               "a signal loses what was done since the last checkpoint"),
-        Patch("torch.utils.data:DataLoader.__init__", "worker_init_fn *", signals.keeping_workers,
-              "train", "a signal ends the readers of data before their training"),
-        Patch("torch.multiprocessing:spawn", "*", signals.passing_signals_on, "train",
+        Patch("torch.utils.data:DataLoader.__init__", "worker_init_fn *",
+              around(signals.keeping_workers), "train",
+              "a signal ends the readers of data before their training"),
+        Patch("torch.multiprocessing:spawn", "*", around(signals.passing_signals_on), "train",
               "the parent of a process per GPU dies of a signal, and they with it"),
     ),
     "lost_processes": (
@@ -193,7 +210,8 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     ),
     "agreement": (
         Patch("fairseq.checkpoint_utils:load_checkpoint", "cfg trainer passthrough_args",
-              agreement.agreeing, "train", "processes of other options or text train on together"),
+              around(agreement.agreeing), "train",
+              "processes of other options or text train on together"),
     ),
     "prefetching": (
         Patch("fairseq.data.iterators:BackgroundConsumer", "queue source max_len cuda_device",
@@ -203,7 +221,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
         Patch("fairseq.logging.progress_bar:progress_bar",
               "iterator log_format log_interval log_file epoch prefix aim_repo aim_run_hash"
               " aim_param_checkpoint_dir tensorboard_logdir default_log_format wandb_project"
-              " wandb_run_name azureml_logging", log_file.opening_log_once, "",
+              " wandb_run_name azureml_logging", around(log_file.opening_log_once), "",
               "a line of epoch 80 stands in --log-file 80 times", for_fairseq=True),
     ),
     "left_out": (
@@ -211,21 +229,22 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
               "self dataset max_tokens max_sentences max_positions ignore_invalid_inputs"
               " required_batch_size_multiple seed num_shards shard_id num_workers epoch"
               " data_buffer_size disable_iterator_cache skip_remainder_batch grouped_shuffling"
-              " update_epoch_batch_itr", left_out.counting_pairs, "",
+              " update_epoch_batch_itr", around(left_out.counting_pairs), "",
               "leaves pairs out of a data set without saying which option asks for it"),
     ),
     "options": (
         Patch("fairseq.options:parse_args_and_arch",
               "parser input_args parse_known suppress_defaults modify_parser",
-              options.checking_options, "", "options that need one another fail late or never"),
+              around(options.checking_options), "",
+              "options that need one another fail late or never"),
     ),
     "hydra": (
-        Patch(f"{TRAIN}:add_defaults", "cfg", hydra.completing_early, "train",
+        Patch(f"{TRAIN}:add_defaults", "cfg", around(hydra.completing_early), "train",
               "fairseq-hydra-train shows wrong options as tracebacks, and logs none of an arch"),
     ),
     "direction": (
         Patch("fairseq.checkpoint_utils:load_model_ensemble_and_task",
-              LOAD_MODELS, direction.checking_direction, "search",
+              LOAD_MODELS, around(direction.checking_direction), "search",
               "a model of the other direction translates into nonsense"),
     ),
     "memory": (

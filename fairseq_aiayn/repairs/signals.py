@@ -25,8 +25,6 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 
-from fairseq_aiayn.repairs.around import around
-
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)  # fairseq silences all processes but the first
 
@@ -119,7 +117,6 @@ def end_if_stuck(returned: SimpleQueue[bool]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-@around
 def passing_signals_on(spawn: Callable, *arguments: object, **named: object) -> object:
     """Start a process per GPU without torchrun; their parent passes signals on and waits. fairseq's
     parent dies of one at once, and they with it, without a checkpoint. It passes on TERM: a
@@ -150,7 +147,6 @@ def true_of_any_process(trainer: Trainer, is_true: bool) -> bool:
     return bool(flag)
 
 
-@around
 def keeping_workers(initialize: Callable, *arguments: object, **named: object) -> None:
     """Construct a DataLoader whose workers end with their process only. torchrun and Slurm send
     TERM to them, too, and a terminal Ctrl-C; their end would be an error of the running update."""

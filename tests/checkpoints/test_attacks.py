@@ -272,7 +272,7 @@ def test_no_criterion_of_a_checkpoint_does_either(cfg, what, tmp_path):
         cfg = Namespace(criterion=cfg["_name"], ranking_head_name="x", num_classes=1, **cfg)
     task = SimpleNamespace(target_dictionary=Dictionary())
     with pytest.raises(ValueError, match=what):
-        criterion_of_a_checkpoint(criterions.build_criterion)(cfg, task)
+        criterion_of_a_checkpoint(criterions.build_criterion, cfg, task)
     assert not mark.exists()
 
 

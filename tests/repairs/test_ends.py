@@ -36,7 +36,7 @@ def test_a_training_that_is_done_stays_so(updates, waited, patience, done, monke
     cfg = Mock(optimization=Mock(max_update=1000), checkpoint=Mock(patience=patience))
     trainer = SimpleNamespace(get_num_updates=lambda: updates)
     expected = ([None], True) if done else ([1.0], False)
-    assert unless_done(lambda *_: ([1.0], False))(cfg, trainer, None, None) == expected
+    assert unless_done(lambda *_: ([1.0], False), cfg, trainer, None, None) == expected
 
 
 def test_an_update_that_overflows_is_no_second_validation():
@@ -115,23 +115,22 @@ def test_half_a_copy_replaces_no_checkpoint(tmp_path, monkeypatch):
     with monkeypatch.context() as without_links:
         without_links.setattr(os, "link", Mock(side_effect=OSError))
         with pytest.raises(KeyboardInterrupt):
-            copied_whole(killed)(str(source), str(last), overwrite=True)
-        assert not copied_whole(failing)(str(source), str(last), overwrite=True)
+            copied_whole(killed, str(source), str(last), overwrite=True)
+        assert not copied_whole(failing, str(source), str(last), overwrite=True)
         assert last.read_bytes() == b"of update 10"
-        assert copied_whole(PathManager.copy)(str(source), str(last), overwrite=True)
+        assert copied_whole(PathManager.copy, str(source), str(last), overwrite=True)
         assert last.read_bytes() == b"of update 20" and not last.samefile(source)
-    assert copied_whole(killed)(str(source), str(last), overwrite=True)
+    assert copied_whole(killed, str(source), str(last), overwrite=True)
     assert last.samefile(source) and source.read_bytes() == b"of update 20"
 
 
 def test_a_checkpoint_that_is_written_over_changes_no_copy_of_it(tmp_path, monkeypatch):
     monkeypatch.setattr(PathManager, "opena", open)  # as with iopath's, the file is written into
     first, last = tmp_path / "checkpoint_1_20.pt", tmp_path / "checkpoint_last.pt"
-    save = into_new_file(torch_persistent_save)
     for asynchronous in (False, True):
-        save([20], str(first))
-        copied_whole(PathManager.copy)(str(first), str(last), overwrite=True)
-        save([30], str(last), async_write=asynchronous)
+        into_new_file(torch_persistent_save, [20], str(first))
+        copied_whole(PathManager.copy, str(first), str(last), overwrite=True)
+        into_new_file(torch_persistent_save, [30], str(last), async_write=asynchronous)
         assert torch.load(first) == [20] and torch.load(last) == [30]
 
 

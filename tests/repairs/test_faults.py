@@ -72,7 +72,7 @@ def test_options():
     words = ["data", "--arch", "transformer", "--best-checkpoint-metric", "bleu"]
     assert parse_args_and_arch(options.get_training_parser(), words).eval_bleu is False
     with pytest.raises(ValueError, match="--eval-bleu"):
-        checking_options(parse_args_and_arch)(options.get_training_parser(), words)
+        checking_options(parse_args_and_arch, options.get_training_parser(), words)
 
 
 def test_place():

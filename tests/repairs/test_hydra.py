@@ -29,7 +29,6 @@ def complete(monkeypatch):
     """Return a function from what a user gives beside NAMES to the whole configuration."""
     monkeypatch.setattr(sys, "argv", ["fairseq-hydra-train"])
     (patch,) = PATCHES["hydra"]
-    add_defaults = completing_early(original(patch))
 
     def run(*given: str):
         cfg = OmegaConf.merge(
@@ -40,7 +39,7 @@ def complete(monkeypatch):
         )
         cfg = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))
         OmegaConf.set_struct(cfg, True)  # as fairseq_cli.hydra_train does
-        add_defaults(cfg)
+        completing_early(original(patch), cfg)
         return cfg
 
     yield run
