@@ -329,16 +329,6 @@ class SentenceScore(NamedTuple):
             return 0, 0, 0
         return len(self.matched), len(self.gold), len(self.predicted)
 
-    @property
-    def recall(self) -> float:
-        """Percentage of the gold constituents that match; 0 if there are none."""
-        return percent(len(self.matched), len(self.gold))
-
-    @property
-    def precision(self) -> float:
-        """Percentage of the predicted constituents that match; 0 if there are none."""
-        return percent(len(self.matched), len(self.predicted))
-
 
 def percent(part: int, whole: int) -> float:
     """Return 100 * part / whole, or 0 if `whole` is 0."""
@@ -594,13 +584,14 @@ def sentence_line(number: int, score: SentenceScore) -> str:
 
 def figures(score: SentenceScore) -> dict[str, int | float]:
     """Return the figures of a sentence by name."""
+    matched, gold, predicted = map(len, (score.matched, score.gold, score.predicted))
     return {
         "length": score.length,
-        "recall": score.recall,
-        "precision": score.precision,
-        "matched": len(score.matched),
-        "gold": len(score.gold),
-        "predicted": len(score.predicted),
+        "recall": percent(matched, gold),
+        "precision": percent(matched, predicted),
+        "matched": matched,
+        "gold": gold,
+        "predicted": predicted,
         "crossing": score.crossing,
         "words": score.words,
         "correct_tags": score.correct_tags,
