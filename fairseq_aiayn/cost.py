@@ -115,9 +115,9 @@ def paper_estimate(row: Row, counted: float) -> Estimate | None:
 # Rows as a table: their sizes, their costs and the paper's figures
 
 
-def in_millions(count: float) -> str:
+def in_millions(count: float, decimals: int = 2) -> str:
     """Format a count in millions: 63,045,632 becomes 63.05M."""
-    return f"{count / 1e6:.2f}M"
+    return f"{count / 1e6:.{decimals}f}M"
 
 
 def in_powers(count: float) -> str:

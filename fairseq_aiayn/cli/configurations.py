@@ -14,6 +14,7 @@ from fairseq_aiayn.cost import (
     USUAL_LENGTH,
     Estimate,
     forward_flops,
+    in_millions,
     in_powers,
     paper_estimate,
     row_as_json,
@@ -193,12 +194,12 @@ def run_cost(arguments: argparse.Namespace) -> None:
     total = sum(forward)
     lines = [["FLOPs per source and target token", "forward", ""]]
     for name, count in forward._asdict().items():
-        lines.append([f"  {FORWARD[name]}", _millions(count), f"{count / total:.1%}"])
-    lines.append(["  all", _millions(total), ""])
+        lines.append([f"  {FORWARD[name]}", in_millions(count, 1), f"{count / total:.1%}"])
+    lines.append(["  all", in_millions(total, 1), ""])
     print(f"{row.name} over {arguments.vocab:,} types, sentences of {arguments.length} tokens\n")
     print(*aligned_lines(lines), sep="\n")
     print(
-        f"\ntraining: 3 x {_millions(total)} x {row.batch_tokens:,} tokens x"
+        f"\ntraining: 3 x {in_millions(total, 1)} x {row.batch_tokens:,} tokens x"
         f" {row.steps:,} steps = {in_powers(counted)} FLOPs counted\n"
     )
     print(*_estimate_lines(paper), sep="\n")
@@ -222,10 +223,6 @@ def _estimate_lines(paper: Estimate | None) -> list[str]:
             ("utilization: counted / rule", utilization),
         ]
     )
-
-
-def _millions(count: int) -> str:
-    return f"{count / 1e6:.1f}M"
 
 
 def run_user_dir(arguments: argparse.Namespace) -> None:
