@@ -38,6 +38,7 @@ from patience import PATIENCE
 
 MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("preprocess", "train", "validate")}
 MODULES |= {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("generate", "interactive")}
+MODULES["fairseq-hydra-train"] = "fairseq_cli.hydra_train"
 COMMANDS = (*MODULES, "aiayn", "torchrun", "python")
 HAS_GPU = "LD_PRELOAD" in os.environ
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

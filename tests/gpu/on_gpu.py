@@ -23,6 +23,7 @@ from torch.utils.cpp_extension import get_default_build_root, include_paths
 
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 IS_REAL = torch.version.cuda is not None and torch.cuda.is_available()
+COMPILED = Path(get_default_build_root())  # the user's; tests have a cache of their own
 TRIED = "import simulated_gpu, torch; simulated_gpu.install();"
 TRIED += "torch.ones(1, device='cuda', requires_grad=True).exp().backward()"
 
@@ -34,7 +35,7 @@ def library() -> str:
         raise RuntimeError("the simulated GPU needs a PyTorch for CPUs")
     source, libraries = HERE / "fake_cuda.cpp", f"{Path(torch.__file__).parent}/lib"
     kind = hashlib.sha256(source.read_bytes() + f"{torch.__version__} {libraries}".encode())
-    target = Path(get_default_build_root(), f"fake_cuda-{kind.hexdigest()[:16]}.so")
+    target = COMPILED / f"fake_cuda-{kind.hexdigest()[:16]}.so"
     part = target.with_suffix(".part")
     words = [os.environ.get("CXX", "g++"), "-O1", "-shared", "-fPIC", "-std=c++20", str(source)]
     words += [*(f"-I{path}" for path in include_paths()), "-o", str(part), f"-L{libraries}"]
