@@ -217,7 +217,6 @@ SAME = "Il a dit\u00a0: « Straße-NAME\u2019s » & «\u00adoui\u00ad» … 12.5
 @pytest.mark.parametrize(
     ("recipe", "language", "options"),
     [
-        ("wmt14_en_de", "de", ("--vocabulary", "200")),
         ("wmt14_en_fr", "fr", ("--vocabulary", "200")),
         ("multi30k", "de", ("--text", "lc.norm.tok", "--bpe_codes", "50")),
     ],
