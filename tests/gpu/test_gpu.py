@@ -129,7 +129,7 @@ def test_gpu_writes_trees(tmp_path):
     file = small.data / "dict.words.txt"
     file.write_text("".join(f"▁{line}\n" for line in file.read_text().splitlines()))
     words = ["fairseq-interactive", small.data, *PLUGIN, "--task", "aiayn_parsing", "-s", "words"]
-    words += ["-t", "tree", "--path", small.checkpoint, "--buffer-size", "2"]
+    words += ["-t", "tree", "--path", small.checkpoint, "--buffer-size", "2", "--max-len-b", "30"]
     tokens = [line.split()[0] for line in file.read_text().splitlines()]
     text = "".join(" ".join(tokens[:n]) + "\n" for n in (1, 3))  # which end one after the other
     assert on_gpu(tmp_path, *words, "--constrained", "--fp16", stdin=text).count("\nH-") == 2
@@ -137,7 +137,7 @@ def test_gpu_writes_trees(tmp_path):
 
 @pytest.mark.parametrize("command", ["translate", "translate --precision bfloat16", "parse"])
 def test_gpu_takes_a_folder(command, folder, parser_folder, tmp_path):
-    words, text = ["aiayn", *command.split(), folder], "\n".join(SENTENCES) + "\n"
+    words, text = ["aiayn", *command.split(), folder], "\n".join(SENTENCES[3:]) + "\n"
     if command == "parse":
         words, text = ["aiayn", command, "--constrained", "--model", parser_folder], "the cat\n"
     printed = on_gpu(tmp_path, *words, "--device", "cuda", stdin=text)
@@ -160,6 +160,7 @@ def test_gpu_is_left_alone_by_an_export_and_by_attention(of_cpu, data, tmp_path)
 def test_gpu_takes_a_recipe_from_text_to_bleu(tmp_path):
     manifest = make_corpus(RECIPES / "multi30k", tmp_path / "mirror", "de", 60)
     words = mirrored("multi30k", manifest, *SHORT, "--bpe_codes", "100")
+    words[words.index("--train_options") + 1] += " --max-target-positions 40"
     words += ["--exp", tmp_path / "exp", "--target_lang", "de", "--device", "cuda"]
     words += ["--max_update", "2", "--average", "1"]
     done = finish(words, **in_front(python().parent, with_fork_server()))

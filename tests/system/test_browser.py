@@ -117,8 +117,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1200, "dark")])
 def test_the_page_is_quiet_and_fits(show, report, width, scheme):
     opened = show(report, width=width, scheme=scheme)
     opened.assert_quiet()
