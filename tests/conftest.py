@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import fork_server  # noqa: F401  (before there is another TMPDIR than its own)
+import fork_server  # before there is another TMPDIR than its own
 import pytest
 from hypothesis import settings
 from leftovers import left_behind
@@ -33,6 +33,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 SET_BY_LIBRARIES = {"PYTHONWARNINGS": "ignore:semaphore_tracker:UserWarning"}
 SET_BY_LIBRARIES |= {"KMP_DUPLICATE_LIB_OK": "True", "KMP_INIT_AT_FORK": "FALSE"}
 SET_BY_LIBRARIES |= {"CRC32C_SW_MODE": "auto"}
+if "PYTEST_XDIST_WORKER" in os.environ:  # of the whole suite; the server imports while it collects
+    fork_server.begin()
 LONGEST_FIRST = ("recipes", "system", "benchmarks")  # pytest-xdist keeps the order of files
 
 

@@ -68,9 +68,8 @@ posix._exit(status)
 
 
 @cache
-def programs(preload: str = "") -> Path:
-    """Return the directory of the programs, whose server this starts for all workers of a run; with
-    the library of the simulated GPU, which is loaded before all others, it is another one."""
+def begin(preload: str = "") -> Path:
+    """Start the server for all workers of a run; return the directory of its programs."""
     worker = "PYTEST_XDIST_WORKER" in os.environ
     run = os.environ["PYTEST_XDIST_TESTRUNUID"] if worker else uuid4().hex
     directory = Path(TEMPORARY) / f"fork-server-{run}-{Path(preload).stem}"
@@ -80,6 +79,14 @@ def programs(preload: str = "") -> Path:
         pass
     else:
         start(directory, os.getppid() if worker else os.getpid(), preload)
+    return directory
+
+
+@cache
+def programs(preload: str = "") -> Path:
+    """Return the directory of the programs, once their server answers; with the library of the
+    simulated GPU, which is loaded before all others, it is another one."""
+    directory = begin(preload)
     deadline = time.monotonic() + PATIENCE
     while not (directory / "socket").exists():
         assert time.monotonic() < deadline, "the fork server does not start"
