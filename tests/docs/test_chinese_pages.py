@@ -159,7 +159,7 @@ def test_no_paragraph_of_a_chinese_page_is_broken(page: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (r"\d{4}", "1234"),
+        (r"(?<=[一-鿿] )\d+(?= [一-鿿])", "1234"),
         (r"`--\w+", "`--other"),
         (r"\]\(docs/", "](elsewhere/"),
         (r"^    \w+", "    other"),

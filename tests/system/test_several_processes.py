@@ -31,13 +31,11 @@ OPTIONS += ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 5}']
 OPTIONS += ["--max-tokens", "280", "--update-freq", "2"]
 # fairseq-train on two GPUs that it thinks it has, and Ctrl-C in their terminal
 SPAWNING = """
-import functools, os, signal, torch
+import os, signal, torch
 from fairseq.trainer import Trainer
 from fairseq_cli.train import cli_main
-from torch.multiprocessing import start_processes
 
 torch.cuda.device_count = lambda: 2
-torch.multiprocessing.spawn = functools.partial(start_processes, start_method="fork")
 train_step = Trainer.train_step
 
 def signalled(trainer, *arguments, **options):
