@@ -69,7 +69,7 @@ class Regime(NamedTuple):
 
 
 # As the demo trains: each batch has shapes of its own, and they are more than oneDNN keeps
-REGIMES = {DEMO.name: Regime(DEMO.batch_tokens, batches=40, threads=1)}
+REGIMES = {DEMO.name: Regime(DEMO.batch_tokens, batches=15, threads=1)}
 ENDLESS, WARMUP = 1_000_000, 4_000  # updates; the turns end the training
 # A model for translating is hardly trained, because only the length of translations would matter
 SHORT_TRAINING = {"max_tokens": 1_024, "updates": 20, "warmup": 1_000}
