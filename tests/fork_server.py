@@ -127,20 +127,32 @@ def serve(directory: Path, user: int) -> None:
         raise
     if sys.dont_write_bytecode:  # each fork would compile the package anew
         sys.dont_write_bytecode, sys.pycache_prefix = False, str(directory / "code")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes that wait
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(directory / "unready"))
     listening.listen(64)
     os.rename(directory / "unready", directory / "socket")
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # also in a fork, until it is a group
     ended = os.pidfd_open(user)
-    while ended not in select.select([ended, listening], [], [])[0]:
-        client, _ = listening.accept()
-        if not os.fork():
-            listening.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            answer(client)
-            os._exit(0)
-        client.close()
+    running: dict[socket.socket, tuple[int, int]] = {}  # client: process, a file that its end opens
+    while True:
+        awaited = [ended, listening, *running, *(its_end for _, its_end in running.values())]
+        ready, _, _ = select.select(awaited, [], [])
+        if ended in ready:
+            break
+        for client, (child, its_end) in [*running.items()]:
+            if its_end in ready:
+                del running[client]
+                os.close(its_end)
+                tell(client, child)
+            elif client in ready:
+                numbers = client.recv(16)  # none: it was killed, and takes its command with it
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child, numbers[-1] if numbers else signal.SIGKILL)
+        if listening in ready:
+            client, _ = listening.accept()
+            with contextlib.suppress(EOFError, IndexError):  # it was killed before
+                child = forked(client)
+                running[client] = child, os.pidfd_open(child)
     shutil.rmtree(directory)
 
 
@@ -156,6 +168,8 @@ def import_fairseq() -> None:
         importlib.import_module(name)
     for name in ("torch._dynamo", "torch.distributed.run"):  # by every optimizer; by torchrun
         importlib.import_module(name)
+    for name in ("fairseq_aiayn.cli.main", "fairseq_aiayn.cli.configurations"):
+        importlib.import_module(name)
     for module in MODULES.values():
         del sys.modules[module]
     logging.getLogger().handlers.clear()
@@ -165,42 +179,34 @@ def import_fairseq() -> None:
     gc.freeze()  # nor to look for garbage in what was here before it
 
 
-def answer(client: socket.socket) -> None:
-    """Run one order: pass the client's signals on, end with it, tell it the exit status."""
+def forked(client: socket.socket) -> int:
+    """Fork a process that runs what a client orders; raises EOFError or IndexError for no order."""
     size, control, _, _ = client.recvmsg(8, socket.CMSG_SPACE(3 * 4))
     streams = array.array("i", control[0][2])
     order = client.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
     name, words, directory, variables = marshal.loads(order)
-    environment = {os.fsdecode(key): os.fsdecode(value) for key, value in variables.items()}
-    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # those that come before it is a group
     child = os.fork()
     with contextlib.suppress(ProcessLookupError):  # the child may have ended already
         os.setpgid(child, child)  # child and parent do it: neither knows which one is first
     if not child:
-        client.close()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
-            os.close(stream)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # its copies, and connections of others
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  (a pipe; the log had a position)
         os.chdir(directory)
+        environment = {os.fsdecode(key): os.fsdecode(value) for key, value in variables.items()}
         os._exit(execute(name, words, environment))
     for stream in streams:
         os.close(stream)
-    ended = os.pidfd_open(child)
-    while True:
-        ready, _, _ = select.select([ended, client], [], [])
-        if ended in ready:
-            break
-        if numbers := client.recv(16):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child, numbers[-1])
-        else:
-            os.killpg(child, signal.SIGKILL)
-            break
+    return child
+
+
+def tell(client: socket.socket, child: int) -> None:
+    """Tell a client how its command ended."""
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # processes that it left behind
-    with contextlib.suppress(OSError):
+    with client, contextlib.suppress(OSError):
         client.sendall(b"%d" % status)
 
 
@@ -239,6 +245,8 @@ def run(name: str, words: list[str]) -> int | None:
     """Call the function that the command's own script calls."""
     if name == "aiayn":
         return importlib.import_module("fairseq_aiayn.cli.main").main()
+    for module in [*filter(lambda name: name.startswith("fairseq_aiayn"), sys.modules)]:
+        del sys.modules[module]  # --user-dir must find none
     if name == "torchrun":
         return importlib.import_module("torch.distributed.run").main()
     if name == "python":

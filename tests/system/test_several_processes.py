@@ -29,13 +29,13 @@ OPTIONS += ["--no-epoch-checkpoints", "--save-interval", "1000", "--log-format",
 OPTIONS += ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 5}']
 # 15 batches an epoch: of the last update's four on two processes, one is empty
 OPTIONS += ["--max-tokens", "280", "--update-freq", "2"]
-# fairseq-train on two GPUs that it thinks it has, and Ctrl-C in their terminal
+# fairseq-train on a GPU that it thinks it has, and Ctrl-C in its terminal
 SPAWNING = """
 import os, signal, torch
 from fairseq.trainer import Trainer
 from fairseq_cli.train import cli_main
 
-torch.cuda.device_count = lambda: 2
+torch.cuda.device_count = lambda: 1
 train_step = Trainer.train_step
 
 def signalled(trainer, *arguments, **options):
@@ -106,7 +106,7 @@ def test_processes_of_other_options_are_refused(run: Run, data_bin, tmp_path):
 
 def test_a_signal_to_the_parent_ends_what_fairseq_starts(run: Run, data_bin, tmp_path):
     (tmp_path / "train.py").write_text(SPAWNING)
-    several = ["--distributed-backend", "gloo", "--distributed-world-size", "2"]
+    several = ["--distributed-backend", "gloo", "--distributed-world-size", "1"]
     several += ["--distributed-init-method", f"file://{tmp_path}/meeting"]  # no port can be taken
     arguments = [data_bin, *PLUGIN, *SMALL, *several, "--ddp-backend", "legacy_ddp"]
     most = ["--max-update", "5000", "--disable-validation", "--save-dir", tmp_path / "ck"]
