@@ -23,6 +23,8 @@ from fairseq_aiayn.repairs.program import LANGUAGES, given, training_program
 
 HIGHER_IS_BETTER = ("bleu", "f1", "accuracy")  # figures of a validation
 CHOICES = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)$")
+# What fairseq says where it needs one: the key with which it looks for the task, and nothing
+MISSING = {(None,): "--task, such as --task aiayn_translation", (): "--arch, such as aiayn_base"}
 logger = logging.getLogger(__name__)
 
 
@@ -43,14 +45,14 @@ def checking_options(
     parse_args_and_arch: Callable, parser: ArgumentParser, *arguments: object, **named: object
 ) -> object:
     """Parse options, also into `given`; without torch_xla, --bf16 does not ask for a TPU. Raises
-    ValueError without the --task that a command needs, and as `require_matching` does."""
+    ValueError without the --task or --arch that a command needs, and as `require_matching` does."""
     setattr(parser, "error", partial(refuse, parser))  # noqa: B010
     try:
         parsed = parse_args_and_arch(parser, *arguments, **named)
-    except KeyError as error:
-        if error.args != (None,):  # the key with which fairseq looks for the task
+    except (KeyError, RuntimeError) as error:
+        if error.args not in MISSING:
             raise
-        raise ValueError("expected --task, such as --task aiayn_translation") from error
+        raise ValueError(f"expected {MISSING[error.args]}") from error
     if isinstance(parsed, Namespace):  # not also the options that are unknown
         if training_program() is not None:
             name_languages(parsed.task, parsed)

@@ -91,6 +91,12 @@ def test_a_program_started_by_its_module_is_a_training_too(monkeypatch):
     assert training_program() is program
 
 
+def test_a_training_without_a_model_says_so():
+    """As when a program in its command line that prints the options has refused its own."""
+    with pytest.raises(ValueError, match="expected --arch, such as aiayn_base"):
+        parse("--task", "aiayn_translation")
+
+
 MAXIMIZE = "--maximize-best-checkpoint-metric"
 
 
