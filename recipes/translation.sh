@@ -187,3 +187,13 @@ if ((${#runs[@]} > 1 && stop_stage >= 9)); then
     dir=$exp/table
 fi
 [[ $dry_run == true || ! -e $dir/report.html ]] || log "report: $dir/report.html"
+
+# Said after all stages by recipes for newcomers and for a text of one's own
+say_what_next() {
+    [[ $dry_run == false && -e ${runs[0]}/report.html && ${runs[0]##*/} == aiayn-* ]] &&
+        ((stop_stage >= 9)) || return 0
+    log "what to type next:
+  aiayn translate $(quoted "${runs[0]}") < text        # sentences of yours
+  aiayn attention $(quoted "${runs[0]}") --source 'one of them' --output heads.html
+  aiayn export $(quoted "${runs[0]}") --output folder        # to use it without fairseq"
+}

@@ -42,11 +42,9 @@ def byte_pairs(codes: Path) -> CutLine:
 
     try:
         # subword-nmt prints the error, then exits.
-        with (
-            codes.open(encoding="utf-8-sig", newline="\n") as stream,
-            redirect_stderr(io.StringIO()),
-        ):
-            bpe = BPE(stream)
+        file = codes.open(encoding="utf-8-sig", newline="\n")
+        with file, redirect_stderr(io.StringIO()):
+            bpe = BPE(file)
             bpe.segment("word")  # fails for codes of an unknown version
             if all(second.removesuffix("</w>").isdecimal() for _, second in bpe.bpe_codes):
                 raise ValueError

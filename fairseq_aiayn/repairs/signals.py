@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, cast
@@ -38,7 +38,8 @@ def ending_by_signal(validate_and_save: Callable) -> Callable:
     checkpoint, because there may be no time for it. What comes before the first update, but for
     Ctrl-C, is kept until then."""
     returned: SimpleQueue[bool] = SimpleQueue()  # a lock would stop a handler within a handler
-    received = listen(lambda: returned.put(True), SIGNALS[:2])
+    came_back = partial(returned.put, True)
+    received = listen(came_back, SIGNALS[:2])
     end_if_stuck(returned)
     is_first = True
 
@@ -50,7 +51,7 @@ def ending_by_signal(validate_and_save: Callable) -> Callable:
         updates = trainer.get_num_updates()
         if is_first:
             is_first = False
-            listen(lambda: returned.put(True), SIGNALS, received)
+            listen(came_back, SIGNALS, received)
             if os.environ.get("LOCAL_RANK", "0") == "0":  # recipes/training.sh looks for it
                 ends = "TERM now ends with a checkpoint, as does Ctrl-C; a second one ends at once"
                 logger.info("update %d is done; %s", updates, ends)

@@ -42,11 +42,4 @@ if [[ $dry_run == false && $system$device$max_update$row == bothcpuautodemo ]]; 
     log "the demo trains two models of 1.8 million parameters, ours and stock fairseq's, on sentences of" \
         "software documentation: about 11 minutes on two cores of a Zen 3, most of it training"
 fi
-say_what_next() {
-    [[ $dry_run == false && -e $exp/table/report.html ]] && ((${#runs[@]} > 1)) || return 0
-    log "what to type next:
-  aiayn translate $(quoted "${runs[0]}") < text        # the demo's own model, on sentences of yours
-  aiayn attention $(quoted "${runs[0]}") --source 'Select the cells.' --output heads.html
-  recipes/own_text/run.sh --help        # train on a text of yours"
-}
 . "$recipes/translation.sh"; say_what_next; exit

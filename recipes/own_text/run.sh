@@ -74,9 +74,4 @@ tokenizer=moses subword_flags=(--symbols "$vocabulary")
 [[ $normal == False ]] || normalize=(--normalize)
 [[ $subwords == byte_pairs ]] || tokenizer=none normalize=() subword_flags=(
     --vocabulary "$vocabulary" --sample 1000000 --normalization identity)
-say_what_next() {
-    [[ $dry_run == true || ! -e ${runs[0]}/score.json ]] ||
-        log "to use it: aiayn translate $(quoted "${runs[0]}") < text; as a folder without fairseq:" \
-            "aiayn export $(quoted "${runs[0]}") --output FOLDER"
-}
 . "$recipes/translation.sh"; say_what_next; exit
