@@ -31,7 +31,7 @@ help:
 	@echo "make torture attack aiayn's commands at random, 10 minutes (MINUTES=60 SEED=2)"
 	@echo "make faults  put deliberate faults into a copy and see whether tests notice (FAULTS='--draw 12')"
 	@echo "make lint    check Python and shell files"
-	@echo "make bench   measure speed and memory beside stock fairseq, 10 minutes (BENCH_DEVICE=cuda)"
+	@echo "make bench   measure speed and memory beside stock fairseq, 20 minutes (BENCH_DEVICE=cuda)"
 	@echo "make gpu     run the tests of GPUs; count, and on a real one measure, into $(GPU_OUTPUT), 9 minutes"
 	@echo "make wheels  collect what 'make gpu' installs on a machine without network: WHEELS=DIR for both"
 	@echo "make model   train the package's small English-German model anew, an hour"

@@ -16,7 +16,7 @@ rounds, with their quartiles; one whose quartiles are more than 5% of it apart i
 Stock fairseq runs in the precision of ours; on a CPU, where it has float32 alone, in that.
 
 examples:
-    python benchmarks/bench.py --json bench.json       tiny and base: 10 minutes on two cores
+    python benchmarks/bench.py --json bench.json       tiny, base and demo: 20 minutes on two cores
     python benchmarks/bench.py --parts training --row tiny --seconds 10           a trial
     python benchmarks/bench.py --device cuda           tiny, base and big in three precisions
     python benchmarks/bench.py --show FILE ...         result files side by side, in Markdown
