@@ -162,13 +162,10 @@ def import_fairseq() -> None:
     import torch
 
     torch.set_num_threads(1)  # a fork has no threads of its parent's
-    for module in MODULES.values():
-        importlib.import_module(module)
-    for name in ("matplotlib.pyplot", "nltk", "sacrebleu", "sacremoses", "sentencepiece"):
-        importlib.import_module(name)
-    for name in ("torch._dynamo", "torch.distributed.run"):  # by every optimizer; by torchrun
-        importlib.import_module(name)
-    for name in ("fairseq_aiayn.cli.main", "fairseq_aiayn.cli.configurations"):
+    names = ["torch._dynamo", "torch.distributed.run"]  # by every optimizer; by torchrun
+    names += ["matplotlib.pyplot", "nltk", "sacrebleu", "sacremoses", "sentencepiece"]
+    names += ["fairseq_aiayn.cli.main", "fairseq_aiayn.cli.configurations"]
+    for name in (*MODULES.values(), *names):
         importlib.import_module(name)
     for module in MODULES.values():
         del sys.modules[module]
