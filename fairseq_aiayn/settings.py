@@ -135,7 +135,7 @@ def too_many_gpus(row: Row, gpus: int, max_tokens: int | None = None) -> str:
     good = row.batch_tokens // long
     return (
         f"a GPU has {tokens} tokens of the batch: fairseq leaves out longer sentences;"
-        f" {row.batch_tokens:,} tokens are good for {good} GPUs (--gpus {good}, or --batch-tokens)"
+        f" {row.batch_tokens:,} are good for {good} GPUs in all; more need a larger batch"
     )
 
 

@@ -62,8 +62,11 @@ check_training() {
     one_of_array
     [[ -z ${SLURM_JOB_ID:-} || ${SLURM_NNODES:-1} == "$nodes" ]] ||
         fatal "--nodes must be the job's $SLURM_NNODES, got '$nodes'"
-    [[ $nodes == 1 || -n ${SLURM_JOB_ID:-} || $master == *:* ]] ||
+    [[ $nodes == 1 || -n ${SLURM_JOB_ID:-}$master ]] ||
         fatal "--nodes $nodes needs --master HOST:PORT, the address of node 0, or Slurm"
+    [[ -z $master || $nodes != 1 && $master =~ ^[^[:space:]]+:[1-9][0-9]{0,4}$ &&
+        ${master##*:} -lt 65536 ]] ||
+        fatal "--master must be the HOST:PORT of node 0 of several --nodes, got '$master'"
     [[ $nodes == 1 || $system != both && ${#each[@]} == 1 ]] ||
         fatal "--nodes $nodes takes one system and one seed, got '$system' and '$seeds'"
     workers=${workers/auto/"$(nproc)"}
