@@ -1,4 +1,4 @@
-"""Processes with different options, dictionaries or checkpoints train on together: their models
+"""Processes with different options, text or checkpoints train on together: their models
 drift apart, and the first one's is saved. Here, they are refused."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from fairseq.trainer import Trainer
 
@@ -54,9 +55,12 @@ def facts(trainer: Trainer, epoch: Any) -> dict[str, Any]:
         for side in ("source", "target")
     )
     dictionaries = "\n".join(" ".join(side) for side in symbols)
+    # In other text, or the same in another order, hardly ever those of all pairs
+    lengths = np.ascontiguousarray(np.transpose(getattr(epoch.dataset, "sizes", ())))
     return options | {
         "dictionaries": hashlib.sha256(dictionaries.encode()).hexdigest()[:8],
         "pairs": len(epoch.dataset),
+        "their lengths": hashlib.sha256(lengths.data).hexdigest()[:8],
         "update": trainer.get_num_updates(),
     }
 

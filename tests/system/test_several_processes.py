@@ -1,5 +1,6 @@
 """Training by several processes equals, and is continued like, one with a larger --update-freq."""
 
+import re
 import signal
 import socket
 from pathlib import Path
@@ -95,13 +96,22 @@ def test_what_two_processes_wrote_can_be_used(run: Run, data_bin, two, tmp_path)
     assert translations.count("\nH-") == 20
 
 
-def test_processes_of_other_options_are_refused(run: Run, data_bin, tmp_path):
-    program = ["bash", "-c", 'exec "$@" --lr-factor "$((RANK + 1))"', "bash"]
-    arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path]
+def test_processes_of_other_options_or_text_are_refused(run, data_bin, tmp_path, monkeypatch):
+    for name in ("train.en", "train.de", "valid.en", "valid.de"):
+        lines = (data_bin.parent / name).read_text().splitlines()
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in reversed(lines)))
+    words = ["-s", "en", "-t", "de", "--srcdict", data_bin / "dict.en.txt", "--joined-dictionary"]
+    words += [f"--{split}pref={tmp_path / split}" for split in ("train", "valid")]
+    run("fairseq-preprocess", *words, "--destdir", tmp_path / "1")
+    (tmp_path / "0").symlink_to(data_bin)
+    program = ["bash", "-c", 'exec "$@" --lr-factor "$((RANK + 1))" "$DATA/$RANK"', "bash"]
+    monkeypatch.setenv("DATA", str(tmp_path))
+    arguments = [*PLUGIN, *OPTIONS, "--save-dir", tmp_path]
     done = run(*processes(2, [*program, *command("fairseq-train")], *arguments), fails=True)
     host = socket.gethostname()
     said = f"process 0 on {host} and 1 on {host}: --lr-factor 1.0 and 2.0"
-    assert said in done.stderr and not [*tmp_path.glob("*.pt")]
+    assert re.search(rf"{said}, their lengths \w+ and \w+; all must be", done.stderr)
+    assert not [*tmp_path.glob("*.pt")]
 
 
 def test_a_signal_to_the_parent_ends_what_fairseq_starts(run: Run, data_bin, tmp_path):
