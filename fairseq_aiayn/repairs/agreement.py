@@ -55,8 +55,9 @@ def facts(trainer: Trainer, epoch: Any) -> dict[str, Any]:
         for side in ("source", "target")
     )
     dictionaries = "\n".join(" ".join(side) for side in symbols)
-    # In other text, or the same in another order, hardly ever those of all pairs
-    lengths = np.ascontiguousarray(np.transpose(getattr(epoch.dataset, "sizes", ())))
+    # Other text, or the same in another order, has other lengths; not every task's data has some
+    sizes = getattr(epoch.dataset, "sizes", None)
+    lengths = np.ascontiguousarray(sizes.T if isinstance(sizes, np.ndarray) else ())
     return options | {
         "dictionaries": hashlib.sha256(dictionaries.encode()).hexdigest()[:8],
         "pairs": len(epoch.dataset),

@@ -67,6 +67,11 @@ def test_a_ratio_is_of_values_of_the_same_turn_and_says_when_it_is_unsteady():
     assert spread([3.0, 1.0, 10.0, 2.0, 4.0]) == Spread(3.0, 2.0, 4.0, 5)
     noisy = ratio("speed", "tiny", ("ours", "stock"), [2.0, 9.0, 8.0], [1.0, 3.0, 2.0])
     assert (noisy.unit, noisy.value) == ("ours ÷ stock", Spread(3.0, 2.5, 3.5, 3))
+    three = [sides.Side(*each, "cpu") for each in (("stock", "a"), ("ours", "a"), ("ours", "b"))]
+    values = {"stock a": [2.0, 4.0], "ours a": [4.0, 8.0], "ours b": [6.0, 12.0]}
+    found = bench.beside_stock("speed", "tiny", three, values)
+    units = {each.unit: each.value.median for each in found}
+    assert units == {"ours a ÷ stock a": 2.0, "ours b ÷ stock a": 3.0}
     steady = Figure("speed", "base", "", Spread(1.0, 0.98, 1.02, 9))
     _, first, second, _, note = table([noisy, steady]).split("\n")
     assert first.split()[-2:] == ["3", "unsteady"] and second.split()[-1] == "9"
