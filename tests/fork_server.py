@@ -15,6 +15,7 @@ from __future__ import annotations
 import array
 import atexit
 import contextlib
+import copy
 import gc
 import importlib
 import logging
@@ -29,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 import weakref
 from functools import cache
 from pathlib import Path
@@ -169,11 +171,30 @@ def import_fairseq() -> None:
         importlib.import_module(name)
     for module in MODULES.values():
         del sys.modules[module]
+    remember_overrides()
     logging.getLogger().handlers.clear()
     logging.getLogger().setLevel(logging.WARNING)
     for finalizer in weakref.finalize._registry:
         finalizer.atexit = False  # no fork needs to take torch apart at its end
     gc.freeze()  # nor to look for garbage in what was here before it
+
+
+def remember_overrides() -> None:
+    """Let Hydra parse each override once: a fairseq command has 280, nearly all of them defaults,
+    which take as long as all else of a short training."""
+    from fairseq import options
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from hydra.core.config_store import ConfigStore
+    from hydra.core.override_parser.overrides_parser import OverridesParser as Parser
+
+    parsed = cache(lambda text, rule, parse=Parser.parse_rule: parse(Parser.create(), text, rule))
+    Parser.parse_rule = lambda _, text, rule: copy.copy(parsed(text, rule))
+    ConfigStore.__deepcopy__ = lambda store, memo: store  # what it hands out is a copy already
+    words = ["data", "--arch", "transformer_tiny", "--task", "translation"]
+    with warnings.catch_warnings():  # each fork says them
+        warnings.simplefilter("ignore")
+        args = options.parse_args_and_arch(options.get_training_parser(), words)
+        convert_namespace_to_omegaconf(args)
 
 
 def forked(client: socket.socket) -> int:
