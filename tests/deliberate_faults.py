@@ -12,8 +12,6 @@ with 2 if the text of a fault is not in the package (in the recipes) exactly onc
 changed, and so must the fault.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import multiprocessing

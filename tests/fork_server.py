@@ -10,8 +10,6 @@ does, passes signals on, and takes the command with it when it is killed.
 `python SCRIPT` runs in the same way; other uses of python start a new one.
 """
 
-from __future__ import annotations
-
 import array
 import atexit
 import contextlib

@@ -24,11 +24,11 @@ from fairseq_aiayn.paper import BASE
 __all__ = ["draw_lines", "draw_positions", "position_tables", "save_picture"]
 
 # A character is written in the first of these that is installed and has it; the first, which is
-# part of matplotlib, has Latin, Greek, Cyrillic, Arabic and Hebrew, the last a box for the others
+# part of matplotlib, has Latin, Greek, Cyrillic, Arabic and Hebrew
 FONTS = (
     *("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans", "PingFang SC"),
     *("Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei", "Noto Sans Devanagari"),
-    *("Noto Sans Thai", "Noto Emoji", "Arial Unicode MS", "Unifont", "Last Resort High-Efficiency"),
+    *("Noto Sans Thai", "Noto Emoji", "Arial Unicode MS", "Unifont"),
 )
 
 STYLE = {

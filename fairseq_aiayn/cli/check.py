@@ -125,10 +125,9 @@ def _fairseq() -> Iterator[str]:
 
 def _check_gpus(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield a fault for GPUs that are missing, too small, or without the precision."""
-    of_gpus = arguments.precision in ("fp16", "tf32")
-    if arguments.gpus == 0 and of_gpus:
-        yield f"--precision {arguments.precision} needs a GPU: a CPU has fp32 and bf16"
     if arguments.gpus == 0:
+        if arguments.precision in ("fp16", "tf32"):
+            yield f"--precision {arguments.precision} needs a GPU: a CPU has fp32 and bf16"
         return
     import torch
 
@@ -174,7 +173,7 @@ def _room(arguments: argparse.Namespace) -> Iterator[str]:
         needed += arguments.runs * checkpoints * parameters(row, arguments.vocab) / 2**30
     needed -= _size(directory) / 2**30 if needed else 0  # of what is made already
     free = shutil.disk_usage(there).free / 2**30
-    print(f"disk: {free:.1f} GiB free in {there}, needed: {max(0, needed):.1f}")
+    print(f"disk: {free:.1f} GiB free in {there}" + f", needed: {needed:.1f}" * (needed > 0))
     if free < needed:
         yield f"{there} has {free:.1f} GiB free, needed are about {needed:.1f}"
 

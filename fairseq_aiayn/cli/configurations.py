@@ -100,12 +100,7 @@ def declare_flags(parser: argparse.ArgumentParser) -> None:
     for name, (option, unit, meaning) in BUDGET_OPTIONS.items():
         kind = float if name == "lr_factor" else int
         add(option, dest=name, type=kind, metavar=unit, help=f"{meaning} (default: the row's)")
-    add(
-        "--system",
-        choices=SYSTEMS,
-        default="aiayn",
-        help="ours or stock fairseq's (default: aiayn)",
-    )
+    add("--system", choices=SYSTEMS, default="aiayn", help="whose options (default: aiayn, ours)")
 
 
 def run_flags(arguments: argparse.Namespace) -> None:
@@ -207,20 +202,16 @@ def run_cost(arguments: argparse.Namespace) -> None:
 
 def _estimate_lines(paper: Estimate | None) -> list[str]:
     """Return the paper's estimate as the lines of a table."""
-    hours = flops = "not stated"
-    gpus = tflops = utilization = ""
-    if paper:
-        hours, flops = f"{paper.hours:g}", in_powers(paper.flops)
-        gpus, tflops = f"{paper.gpus} x {paper.gpu}", f"{paper.tflops:g} sustained"
-        utilization = f"{paper.utilisation:.1%}"
+    if paper is None:
+        return ["The paper does not state this row's time and GPUs."]
     return aligned_lines(
         [
             ("", "the paper"),
-            ("GPUs", gpus),
-            ("hours", hours),
-            ("TFLOPS of a GPU, single precision", tflops),
-            ("training FLOPs by the paper's rule", flops),
-            ("utilization: counted / rule", utilization),
+            ("GPUs", f"{paper.gpus} x {paper.gpu}"),
+            ("hours", f"{paper.hours:g}"),
+            ("TFLOPS of a GPU, single precision", f"{paper.tflops:g} sustained"),
+            ("training FLOPs by the paper's rule", in_powers(paper.flops)),
+            ("utilization: counted / rule", f"{paper.utilisation:.1%}"),
         ]
     )
 

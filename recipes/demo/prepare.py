@@ -9,8 +9,6 @@ markup, mostly not letters, shorter than 3 words or longer than --max-words, equ
 more than twice as long, and repeated pairs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

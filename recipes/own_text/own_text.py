@@ -10,8 +10,6 @@ side, in test and valid those that are too long, and in valid and train those th
 common with test or valid.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import Counter

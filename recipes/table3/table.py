@@ -6,8 +6,6 @@ listed below the table. Writes table3.md, table3.json and report.html.
     python table.py exp/table3/wmt14_en_de/aiayn-* --output exp/table3/wmt14_en_de
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fairseq_aiayn.console import script

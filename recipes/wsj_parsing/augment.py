@@ -6,8 +6,6 @@ which a sentence does not begin at the first word. The paper has nothing of this
     python augment.py trees/train.trees > trees/augmented.ptb
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path

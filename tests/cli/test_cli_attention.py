@@ -10,6 +10,7 @@ import pytest
 import torch
 from small_models import Small, small_model
 
+from fairseq_aiayn.attention_maps import picture
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.cli.attention import attention_maps, shown_pieces
 from fairseq_aiayn.inference.pytorch import Translator
@@ -104,6 +105,14 @@ def test_a_piece_that_the_dictionary_lacks_is_named_and_drawn(aiayn, small, tmp_
     for piece in ("שלום", hostile):
         assert f"{piece!r} is not in the dictionary, the model reads <unk>\n" in err
     assert "שלום" in written(path) and "<script" not in path.read_text(encoding="utf-8")
+
+
+def test_a_picture_says_that_no_font_has_a_character(aiayn, given, tmp_path, monkeypatch):
+    monkeypatch.setitem(picture.STYLE, "font.family", ["DejaVu Sans"])
+    for name, source, count in ((".pdf", "鬱 鬱", 1), (".pdf", "cat", 0), (".svg", "鬱", 0)):
+        words = "--source", source, "--output", tmp_path / f"picture{name}"
+        said = aiayn("attention", *given, *words)[2]
+        assert said.count("missing from font(s) DejaVu Sans. Install one") == count
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What each command of an experiment must have, written once for all recipes, in dry runs."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Sequence

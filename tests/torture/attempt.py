@@ -1,7 +1,5 @@
 """Run a command in a fork, and judge how it ended and what it did to files."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

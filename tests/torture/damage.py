@@ -1,7 +1,5 @@
 """Strategies that draw damaged input: bytes, text, nested data, options."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path

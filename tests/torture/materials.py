@@ -1,7 +1,5 @@
 """What random attacks damage: small models, their data, trees, a run and a corpus of a user."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

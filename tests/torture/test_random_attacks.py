@@ -1,8 +1,6 @@
 """Random attacks on what reads a user's files: a command ends well or with one line, and executes,
 loses and changes nothing. The suite tries a few; `make torture MINUTES=60 SEED=2` many more."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
