@@ -93,6 +93,7 @@ def draw_learning_curves(runs: Mapping[str, Curves]) -> str:
     """Draw the curves of LINES that any run has against updates and time."""
     from matplotlib import style
     from matplotlib.figure import Figure as Drawing
+    from matplotlib.ticker import LogFormatter
 
     drawn = {name: LINES[name] for name in LINES if any(curves[name] for curves in runs.values())}
     panels = list(dict.fromkeys(panel for panel, _ in drawn.values()))
@@ -111,7 +112,10 @@ def draw_learning_curves(runs: Mapping[str, Curves]) -> str:
                 row[1].plot(_minutes(curves, updates), values, **look)
             handles.append(line)
         for row, panel in zip(axes, panels, strict=True):
-            row[0].set(ylabel=panel, yscale="log" if panel == "perplexity" else "linear")
+            row[0].set_ylabel(panel)
+            if panel == "perplexity":
+                row[0].set_yscale("log")
+                row[0].yaxis.set(major_formatter=LogFormatter(), minor_formatter=LogFormatter())
         axes[-1, 0].set_xlabel("updates")
         axes[-1, 1].set_xlabel("minutes")
         names = [name if len(name) <= 40 else f"{name[:39]}…" for name in runs]

@@ -117,19 +117,14 @@ def _with_texts(report: Report, directories: Sequence[Path], count: int) -> Repo
         translations[run.name] = lines = read_texts(directory)[2]
         assert isinstance(run, TranslationRun)  # as the first is
         runs.append(replace(run, chrf=corpus_chrf(lines, reference)))
+    count = min(count, len(source))  # at equal distances
     examples = tuple(
         Example(k + 1, source[k], reference[k], {name: of[k] for name, of in translations.items()})
-        for k in equal_distances(len(source), count)
+        for k in (len(source) * (2 * n + 1) // (2 * count) for n in range(count))
     )
     tokenizer = tokenizer_in(runs[0].sacrebleu.signature)
     tested = paired_bootstrap(translations, reference, tokenizer) if len(runs) > 1 else None
     return replace(report, runs=tuple(runs), examples=examples, significance=tested)
-
-
-def equal_distances(length: int, count: int) -> list[int]:
-    """Return at most `count` indices of a sequence, at equal distances."""
-    count = min(count, length)
-    return [(2 * k + 1) * length // (2 * count) for k in range(count)]
 
 
 def read_table3(directories: Sequence[Path]) -> Results:

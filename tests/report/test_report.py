@@ -194,6 +194,7 @@ def test_curves_are_an_element_of_the_page_in_its_colours():
     texts = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
     words = ["".join(text.itertext()) for text in texts]
     assert "<ours> $x^2$" in words and "b_c_" in words and "learning rate" in words
+    assert {"1", "10"} < {*words} and not [word for word in words if "mathdefault" in word]
     assert "currentColor" in svg and "#010203" not in svg
 
 
