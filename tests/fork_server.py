@@ -230,6 +230,7 @@ def execute(name: str, words: list[str], environment: dict[str, str]) -> int:
     """Run a command as its own process would, and return its exit status."""
     os.environ.clear()
     os.environ.update(environment)
+    tempfile.tempdir = None  # the server's, who has no TMPDIR of a test
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     if HAS_GPU:  # also for processes that it starts
         sys.executable = str(Path(sys.argv[1]) / "python")

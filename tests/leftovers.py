@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 SOON = 30  # seconds in which a process that was killed is gone
+OF_LIBRARIES = ("torchelastic_", "pymp-")  # left by every torchrun, and by readers that are killed
 
 
 def left_behind(temporary: Path, variables: dict[str, str]) -> list[str]:
@@ -19,7 +20,8 @@ def left_behind(temporary: Path, variables: dict[str, str]) -> list[str]:
     while (processes := [*processes_of(temporary)]) and time.monotonic() < deadline:
         time.sleep(0.1)
     changed = {*os.environ.items()} ^ {*variables.items()}
-    others = [*temporary.iterdir(), *multiprocessing.active_children(), *listening()]
+    files = [path for path in temporary.iterdir() if not path.name.startswith(OF_LIBRARIES)]
+    others = [*files, *multiprocessing.active_children(), *listening()]
     return [*processes, *map(str, others), *(f"{name}={value}" for name, value in changed)]
 
 
