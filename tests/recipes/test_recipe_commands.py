@@ -106,13 +106,14 @@ def test_a_small_corpus_has_a_budget_shared_by_all_gpus(recipe, updates, warmup,
 
 
 def test_options_change_the_rows_flags_and_train_options_come_last():
-    options = {"max_update": "900", "warmup": "30", "interval": "90", "lr_factor": "0.5"}
+    """Nine checkpoints are just what there is to average."""
+    options = {"max_update": "810", "warmup": "30", "interval": "90", "lr_factor": "0.5"}
     given = [word for name, text in options.items() for word in (f"--{name}", text)]
     last = ("--tensorboard", "--train_options", "--dropout 0.4\n--clip-norm 1")
-    words = training(GERMAN, *CPU, *given, "--patience", "8", "--average", "7", *last)
-    assert value(words, "--max-update") == "900" and value(words, "--warmup-updates") == "30"
+    words = training(GERMAN, *CPU, *given, "--patience", "8", "--average", "9", *last)
+    assert value(words, "--max-update") == "810" and value(words, "--warmup-updates") == "30"
     assert value(words, "--save-interval-updates") == "90" and value(words, "--patience") == "8"
-    assert value(words, "--keep-interval-updates") == "7" and value(words, "--lr-factor") == "0.5"
+    assert value(words, "--keep-interval-updates") == "9" and value(words, "--lr-factor") == "0.5"
     assert words[-4:] == ["--dropout", "0.4", "--clip-norm", "1"]
     assert value(words, "--tensorboard-logdir").endswith("/aiayn-base-1/tensorboard")
     assert value(training(GERMAN, *CPU), "--patience") is None

@@ -20,6 +20,7 @@ from fairseq_commands import (
 )
 
 from fairseq_aiayn.checkpoints import read_checkpoint
+from fairseq_aiayn.repairs.agreement import what_differs
 
 pytestmark = pytest.mark.needs_repairs
 
@@ -112,6 +113,7 @@ def test_processes_of_other_options_or_text_are_refused(run, data_bin, tmp_path,
     said = f"process 0 on {host} and 1 on {host}: --lr-factor 1.0 and 2.0"
     assert re.search(rf"{said}, their lengths \w+ and \w+; all must be", done.stderr)
     assert not [*tmp_path.glob("*.pt")]
+    assert what_differs({}, {"--clip": "1"}) == "--clip None and 1"
 
 
 def test_a_signal_to_the_parent_ends_what_fairseq_starts(run: Run, data_bin, tmp_path):
