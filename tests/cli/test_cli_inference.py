@@ -241,6 +241,7 @@ def test_without_a_name_it_is_the_model_of_the_package(aiayn, give):
         ("export FOLDER --to fairseq --licence MIT --output OUT", "goes with --to folder"),
         ("export ROOT --lowercase --output OUT", "--lowercase: goes with --checkpoint"),
         ("export --checkpoint c --data-bin b --normalize --output OUT", "goes with --bpe-codes"),
+        ("export --checkpoint c --data-bin b --lowercase --output OUT", "goes with --bpe-codes"),
         ("export ROOT --checkpoint c --data-bin b --output OUT", "expected exactly one of RUN"),
     ],
 )

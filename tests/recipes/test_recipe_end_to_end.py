@@ -27,10 +27,12 @@ from recipe_runs import (
     wait_until,
     with_holds,
 )
+from test_recipe_commands import value
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
 from fairseq_aiayn.inference.export import folder_or_run, text_of_data
+from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.treebank.evalb import score_files, summarize
 
 pytestmark = pytest.mark.needs_repairs
@@ -204,6 +206,10 @@ def test_a_run_and_an_exported_model_go_on_alike_on_another_text(german, tmp_pat
     for name in ("codes", "dict.en.txt", "text.json"):
         assert (ours / "bin" / name).read_bytes() == (exp / "bin" / name).read_bytes()
     assert "loading pretrained model from" in (ours / RUN / "recipe.log").read_text()
+    made = json.loads((ours / RUN / "settings.json").read_text())["commands"]["train"].split()
+    factor, warmup = (float(value(made, flag)) for flag in ("--lr-factor", "--warmup-updates"))
+    highest = ROWS["tiny"].lr_factor * ROWS["tiny"].warmup ** -0.5
+    assert factor * warmup**-0.5 == pytest.approx(highest / 10, rel=0.01), "a tenth of the row's"
     assert main(["export", str(theirs / RUN), "--output", str(tmp_path / "again")]) == 0
     card = (tmp_path / "again/README.md").read_text()
     assert "- from: another model, whose licence holds, too" in card
