@@ -173,10 +173,12 @@ def searched(
     require(generate.words, {"--post-process": None if one.parses else pieces})
     require(generate.words, {"--tokenizer": "moses" if "moses" in one.cleaning else None})
     require(generate.words, {"--gen-subset": "test"})
-    (in_order,) = [each for each in of(mine, "sh", "-c") if "^D-" in each.words[2]]
-    assert in_order.reads == generate.writes
-    assert in_order.words[2] == "grep -a ^D- | sort -V | cut -f 3-"
-    return in_order.writes
+    in_order = {each.words[2][9:10]: each for each in of(mine, "sh", "-c")}
+    assert [*in_order] == ["D", *["H"] * ("--lowercase" in one.cleaning)]
+    for kind, each in in_order.items():
+        assert each.reads == generate.writes
+        assert each.words[2] == f"grep -a ^{kind}- | sort -V | cut -f 3-"
+    return in_order["D"].writes
 
 
 def scored(one: Experiment, mine: list[Command], part: str, outputs: str | None) -> None:
