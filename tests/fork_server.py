@@ -178,8 +178,8 @@ def import_fairseq() -> None:
 
 
 def remember_overrides() -> None:
-    """Let Hydra parse each override once: a fairseq command has 280, nearly all of them defaults,
-    which take as long as all else of a short training."""
+    """Let Hydra parse each override once: a fairseq command has 280, nearly all of them defaults.
+    To compose them takes as long as all else of a short training."""
     from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from hydra.core.config_store import ConfigStore
@@ -230,7 +230,7 @@ def execute(name: str, words: list[str], environment: dict[str, str]) -> int:
     """Run a command as its own process would, and return its exit status."""
     os.environ.clear()
     os.environ.update(environment)
-    tempfile.tempdir = None  # the server's, who has no TMPDIR of a test
+    tempfile.tempdir = None  # is the server's; a test has its own TMPDIR
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     if HAS_GPU:  # also for processes that it starts
         sys.executable = str(Path(sys.argv[1]) / "python")

@@ -193,10 +193,10 @@ def _write_output(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -
         # matplotlib is an extra, which a page does not need
         from fairseq_aiayn.attention_maps.picture import draw_lines, save_picture
 
-        with warnings.catch_warnings(record=True) as said:  # of each character without a font
+        with warnings.catch_warnings(record=True) as said:  # one of each character without a font
             save_picture(draw_lines(selection), arguments.output)
-        boxes = [text for text in (str(each.message) for each in said) if "Glyph" in text]
-        if boxes and arguments.output.suffix.lower() != ".svg":  # has its reader's fonts
+        boxes = [each.message for each in said if "Glyph" in str(each.message)]
+        if boxes and arguments.output.suffix.lower() != ".svg":  # is shown in its reader's fonts
             note(f"aiayn attention: {boxes[0]} Install one that has it, or write .svg")
         return
     from fairseq_aiayn.attention_maps.page import attention_page, view_of

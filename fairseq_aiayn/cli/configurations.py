@@ -201,7 +201,7 @@ def run_cost(arguments: argparse.Namespace) -> None:
 
 
 def _estimate_lines(paper: Estimate | None) -> list[str]:
-    """Return the paper's estimate as the lines of a table."""
+    """Return the paper's estimate as the lines of a table, or that there is none."""
     if paper is None:
         return ["The paper does not state this row's time and GPUs."]
     return aligned_lines(

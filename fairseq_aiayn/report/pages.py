@@ -399,6 +399,7 @@ def how_made(run: ScoredRun) -> Details:
         *((name, known, "") for name, known in settings.hardware.items() if name != "gpus"),
         *((name, number, "") for name, number in settings.packages.items()),
         ("wall time of training", timedelta(seconds=round(training.wall_seconds)), ""),
+        ("of that in updates", timedelta(seconds=round(training.seconds)), ""),
     ]
     facts = {name: format(value, form) for name, value, form in cells if value is not None}
     return Details(f"How {run.name} was made", facts, settings.commands)

@@ -117,10 +117,11 @@ def _with_texts(report: Report, directories: Sequence[Path], count: int) -> Repo
         translations[run.name] = lines = read_texts(directory)[2]
         assert isinstance(run, TranslationRun)  # as the first is
         runs.append(replace(run, chrf=corpus_chrf(lines, reference)))
-    count = min(count, len(source))  # at equal distances
+    count = min(count, len(source))
+    middles = [len(source) * (2 * n + 1) // (2 * count) for n in range(count)]  # of equal parts
     examples = tuple(
         Example(k + 1, source[k], reference[k], {name: of[k] for name, of in translations.items()})
-        for k in (len(source) * (2 * n + 1) // (2 * count) for n in range(count))
+        for k in middles
     )
     tokenizer = tokenizer_in(runs[0].sacrebleu.signature)
     tested = paired_bootstrap(translations, reference, tokenizer) if len(runs) > 1 else None

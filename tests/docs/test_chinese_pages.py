@@ -55,14 +55,15 @@ def sections_of(page: Path, text: str) -> list[dict[str, list]]:
         sections[-1]["commands"] += filter(None, [command.strip()])
         spans, prose = SPAN.findall(comment or ""), SPAN.sub("`", comment or "")
         links = [link_in_chinese(page, "".join(link)) for link in LINK.findall(prose)]
-        prose = LINK.sub("", prose)
+        facts, prose = [("link", link) for link in links], LINK.sub("", prose)
         if prose.startswith("|"):
             cells = re.split(r"(?<!\\)\|", prose.strip().strip("|"))
             inside = [[spans.pop(0) for _ in range(c.count("`"))] + figures(c) for c in cells]
             sections[-1]["rows"].append(inside)
         else:
-            links += spans + figures(prose)
-        sections[-1]["prose"] = sorted(sections[-1]["prose"] + links)
+            facts += [("code", span) for span in spans]
+            facts += [("figure", figure) for figure in figures(prose)]
+        sections[-1]["prose"] = sorted(sections[-1]["prose"] + facts)
     return sections
 
 
