@@ -6,6 +6,7 @@ Here fairseq's names meet the paper's symbols. Nothing here imports fairseq.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -125,18 +126,18 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
     return max_tokens, update_freq
 
 
-def too_many_gpus(row: Row, gpus: int, max_tokens: int | None = None) -> str:
-    """Return what is lost where the row's batch has less than a long sentence for each of several
-    GPUs, and how many it is good for; empty if nothing is. Raises ValueError as `batch` does."""
+def doubts(row: Row, gpus: int, max_tokens: int | None = None) -> Iterator[str]:
+    """Yield what a training would lose: sentences, where each of several GPUs has less than a long
+    one; nearly all, where it ends in its warm-up. Raises ValueError as `batch` does."""
     tokens, _ = batch(row, gpus, max_tokens)
     long = min(LONG_SENTENCE, row.batch_tokens // 2)  # small batches are for short sentences
-    if gpus == 1 or tokens >= long:
-        return ""
-    good = row.batch_tokens // long
-    return (
-        f"a GPU has {tokens} tokens of the batch: fairseq leaves out longer sentences;"
-        f" {row.batch_tokens:,} are good for {good} GPUs in all; more need a larger batch"
-    )
+    if gpus > 1 and tokens < long:
+        text = f"a GPU has {tokens} tokens of the batch: fairseq leaves out longer sentences;"
+        text += f" {row.batch_tokens:,} are good for {row.batch_tokens // long} GPUs in all;"
+        yield f"{text} more need a larger batch"
+    if row.warmup >= row.steps:
+        text = f"{row.steps:,} updates end in the warm-up of {row.warmup:,}, which learns little;"
+        yield f"{text} a warm-up of {max(1, row.steps // 10):,} would be a tenth"
 
 
 def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[str, object]:

@@ -21,9 +21,8 @@ read -ra grid <<<"$dropouts"
     fatal "--dropouts must be 0 or decimals below 1 such as 0.1, got '$dropouts'"
 ((nodes == 1 || ${#grid[@]} == 1)) || fatal "--nodes $nodes takes one of --dropouts"
 systems=${system/both/aiayn stock} pair=(--source-lang words --target-lang tree)
-if ((stop_stage >= 5)); then
-    for system in $systems; do find_flags; done # errors in them come before the text is made
-fi
+# Wrong options fail before the text is made
+((stop_stage < 5)) || for system in $systems; do find_flags; done
 
 open_exp "$root/exp/wsj_parsing/$corpus_name"
 keep_options "$exp/options.txt" "$exp/.done" corpus_name treebank ${treebank:+lists} silver tags \

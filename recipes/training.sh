@@ -156,7 +156,7 @@ find_flags() {
     every=$(flag_value --save-interval-updates "${flags[@]}" "${further[@]}") || exit
     ((average == 1 || updates / every >= average)) ||
         fatal "--average $average needs as many checkpoints; $updates updates with one every $every" \
-            "(--interval) make $((updates / every))"
+            "(--interval) make $((updates / every)): a smaller --average or --interval fits"
     [[ $patience == never ]] || ((average <= patience + 1)) ||
         fatal "--patience $patience may end a training after $((patience + 1)) checkpoints," \
             "--average $average needs more"

@@ -194,6 +194,6 @@ say_what_next() {
         ((stop_stage >= 9)) || return 0
     log "what to type next:
   aiayn translate $(quoted "${runs[0]}") < text        # sentences of yours
-  aiayn attention $(quoted "${runs[0]}") --source 'one of them' --output heads.html
+  aiayn attention $(quoted "${runs[0]}" --source "$(head -n 1 "${runs[0]}/source.txt")") --output heads.html
   aiayn export $(quoted "${runs[0]}") --output folder        # to use it without fairseq"
 }

@@ -26,9 +26,9 @@ from fairseq_aiayn.settings import (
     BUDGET_OPTIONS,
     as_words,
     decoding,
+    doubts,
     generate_options,
     stock_flags,
-    too_many_gpus,
     train_flags,
     with_budget,
 )
@@ -138,7 +138,7 @@ def run_flags(arguments: argparse.Namespace) -> None:
         return
     row, flags = with_budget(row, **budget), SYSTEMS[arguments.system]
     print(*flags(row, arguments.gpus, arguments.max_tokens))
-    if text := too_many_gpus(row, arguments.gpus, arguments.max_tokens):
+    for text in doubts(row, arguments.gpus, arguments.max_tokens):
         note(f"note: {text}")
 
 

@@ -86,8 +86,6 @@ def run_translate(arguments: argparse.Namespace) -> None:
       aiayn translate demo-en-de --precision bfloat16 < text.en
       aiayn translate demo-en-de --engine ctranslate2 --quantization int8 < text.en
       aiayn translate demo-en-de --nbest 3 --scores < text.en
-      aiayn translate demo-en-de --skip-invalid < text.en
-      aiayn translate demo-en-de
     """
     engine = _translator(arguments).engine(arguments.beam, arguments.alpha, arguments.nbest)
     for translations in outputs_of(engine, (), arguments.skip_invalid):

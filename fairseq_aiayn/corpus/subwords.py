@@ -120,7 +120,7 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
             hard_vocab_limit=False,  # a small corpus has fewer pieces
             character_coverage=1.0,  # no character of the sample becomes <unk>
             num_threads=4,  # fixed, since the model contains the number
-            minloglevel=1,  # otherwise it logs every twentieth piece
+            minloglevel=2,  # 0: every twentieth piece; 1: a warning for a small corpus
         )
     except RuntimeError as error:
         raise ValueError(f"sentencepiece: {error}") from error

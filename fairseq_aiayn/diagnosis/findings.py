@@ -97,6 +97,5 @@ def tokens_of_a_gpu(run: Evidence, row: Row) -> tuple[int, int, int]:
 def commands(run: Evidence, row: Row) -> dict[str, str]:
     """Return the whole commands of a row: of this plugin, and for stock's models the nearest."""
     stocks = {"the nearest of stock fairseq": whole(run, row, "stock")}
-    return (stocks if run.is_ours("arch") is False else {}) | {
-        "all as the row has it": whole(run, row)
-    }
+    ours = {"all as the row has it": whole(run, row)}
+    return stocks | ours if run.is_ours("arch") is False else ours

@@ -114,8 +114,7 @@ def _updates(run: Evidence, row: Row) -> Finding | None:
     is_same = abs(ratio - 1) <= TOLERANCE or sees_as_much
     here: Here = is_same or f"{updates:,.0f} updates{'' if is_done else ' asked for'}"
     weight = Weight.LARGE if ratio * max(1, size) < HALF else Weight.MEDIUM
-    effect = f"{'fewer' if ratio < 1 else 'more'} than this"
-    effect += f"; {UPDATES}" if run.is_papers_pair else ""
+    effect = f"{'fewer' if ratio < 1 else 'more'} than this" + f"; {UPDATES}" * run.is_papers_pair
     change = f"--max-update {row.steps}{' --max-epoch 0' * bool(run.number('max_epoch'))}"
     if ratio < 1 and (patience := run.number("patience") or 0) > 0:
         weight, effect = Weight.UNKNOWN, f"{EARLY}; --patience {patience:g} may have ended it"

@@ -32,7 +32,7 @@ PLACES = (
 )
 PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
 PARENT = "another model, whose licence holds, too"
-MODEL = "model.json"
+MODEL, TRAINING = "model.json", "training.json"  # which recipes write into a run
 EXPORT_NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
 PARSING_LANGUAGES = ("words", "tree")
 
@@ -118,13 +118,13 @@ def folder_or_run(run: Path) -> Path | Checkpoint:
         return run
     places = [place for place in (run, run.absolute().parent) if (place / MODEL).exists()]
     if not places:
-        runs = " or ".join(str(file.parent) for file in sorted(run.glob(f"*/{MODEL}")))
-        raise ValueError(
-            f"{run}: expected a model folder, or a run with its {MODEL}"
-            + (f", such as {runs}" if runs else " (an earlier recipe's: --checkpoint, --data-bin)")
-        )
+        runs = " or ".join(str(file.parent) for file in sorted(run.glob(f"*/{TRAINING}")))
+        hint = f"such as {runs}" if runs else "its recipe makes it; else --checkpoint, --data-bin"
+        if not run.exists():
+            hint = "there is no such directory; sentences are read from standard input"
+        raise ValueError(f"{run}: expected a model folder, or a run with its {MODEL}; {hint}")
     model = read_dataclass(ModelOfRun, places[0] / MODEL)
-    settings = read_settings(places[0] / "training.json")
+    settings = read_settings(places[0] / TRAINING)
     data = places[0] / model.data
     seal = data / "sha256"
     text_sha256 = seal.read_text(encoding="utf-8").split(" ")[0] if seal.exists() else None

@@ -44,7 +44,8 @@ def counting_pairs(
         line = f"{name}: {left_out.sum():,} of {len(dataset):,} pairs are left out by "
         if left_out.all():
             raise ValueError(line + described(reasons))
-        logging.getLogger(TRAIN).info(line + described(reasons))
+        level = logging.INFO if training_program() else logging.WARNING  # scores are of another set
+        logging.getLogger(TRAIN).log(level, line + described(reasons))
     return iterator
 
 
@@ -78,9 +79,7 @@ def lengths_by_limit(
             for option in options
             if length > most
         }
-        if not broken:
-            broken[otherwise] = max(size)
-        for option, length in broken.items():
+        for option, length in (broken or {otherwise: max(size)}).items():
             lengths.setdefault(option, []).append(length)
     return lengths
 

@@ -66,10 +66,13 @@ if [[ $row == "$fitting" ]]; then
     chosen+=", dropout $dropout, at most $max_update updates${last-}"
 fi
 [[ $dry_run == false ]] || echo "# $chosen"
-[[ $dry_run == true ]] || log "$chosen; by the size of the text, as in fairseq_aiayn/settings.py"
+[[ $dry_run == true ]] || log "$chosen; by the size of the text, but for what is given"
 
 corpus_name=own_text_${source_lang}_$target_lang manifest=$recipes/demo/corpus.toml min_count=1
-text_options=(corpus held_out from) programs=()
+# A training goes on with the text that it began with
+files_sha256=$(cat "$corpus"/{train,valid,dev,test}.{tsv,"$source_lang","$target_lang"}{,.gz} \
+    2>/dev/null | sha256sum) || true # not all of them are there
+text_options=(corpus held_out from files_sha256) programs=()
 tokenizer=moses subword_flags=(--symbols "$vocabulary")
 [[ $normal == False ]] || normalize=(--normalize)
 [[ $subwords == byte_pairs ]] || tokenizer=none normalize=() subword_flags=(

@@ -86,10 +86,11 @@ def test_a_run_says_where_its_model_is(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="has been made anew since"):
         folder_or_run(run)
     rule = "expected a model folder, or a run with its model.json"
-    assert fault_of(folder_or_run, run.parent) == f"{run.parent}: {rule}, such as {run}"
     (run / "model.json").unlink()
-    rule = f"{run}: {rule} (an earlier recipe's: --checkpoint, --data-bin)"
-    assert fault_of(folder_or_run, run).startswith(rule)
+    hints = {run.parent: f"such as {run}", run: "its recipe makes it", tmp_path: "--data-bin"}
+    for given, hint in (hints | {Path("Select all."): "there is no such directory"}).items():
+        fault = fault_of(folder_or_run, given)
+        assert fault.startswith(f"{given}: {rule}; ") and hint in fault
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_a_training_that_goes_on_keeps_the_record_of_its_first_start(tmp_path, w
 
 
 def test_the_commit_is_that_of_this_package(tmp_path, monkeypatch):
-    """Not that of the project in whose folder it was installed."""
+    """Not that of the project in whose folder it was installed. An output there is no change."""
     installed = tmp_path / "venv" / "record.py"
     installed.parent.mkdir()
     installed.write_text("")
@@ -304,7 +304,9 @@ def test_the_commit_is_that_of_this_package(tmp_path, monkeypatch):
     assert recording.commit() is None
     for words in (["add", "venv"], ["commit", "-qm", "a copy"]):
         subprocess.run([*git, *words], check=True)
-    assert re.fullmatch("[0-9a-f]{40}", recording.commit())
+    for name, changed in (("heads.html", ""), ("venv/more.py", "[+]")):
+        (tmp_path / name).touch()
+        assert re.fullmatch("[0-9a-f]{40}" + changed, recording.commit())
 
 
 START = "2026-01-31 12:00:00 | INFO | "
