@@ -377,9 +377,7 @@ def test_tokens_are_those_of_the_texts_one_after_the_other(corpus, settings, wor
         kept += expected
         assert counts[text.name] == counted
         assert sum(counted.values()) == 2 * counted["read"] == 2 * len(pairs)
-    written = {
-        file.name: file.read_text(encoding="utf-8") for file in (corpus / "tokens").iterdir()
-    }
+    written = {file.name: file.read_text("utf-8") for file in (corpus / "tokens").iterdir()}
     assert written == {
         f"train.{language}": "".join(f"{line}\n" for line in lines)
         for language, lines in zip(LANGUAGES, zip(*kept, strict=True), strict=True)

@@ -107,19 +107,16 @@ def test_gpu_training_goes_on_to_the_bit(data, tmp_path):
     words = ["fairseq-train", data, *TRAIN, "--fp16", "--dropout", "0.1", "--save-dir"]
     for folder, updates in (("whole", "4"), ("resumed", "2"), ("resumed", "4")):
         on_gpu(tmp_path, *words, tmp_path / folder, "--max-update", updates)
-    ends = [
-        read_checkpoint(tmp_path / name / "checkpoint_last.pt") for name in ("whole", "resumed")
-    ]
+    files = (tmp_path / name / "checkpoint_last.pt" for name in ("whole", "resumed"))
+    ends = map(read_checkpoint, files)
     torch.testing.assert_close(*(end["model"] for end in ends), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("options", ["", "--fp16", "--search-precision bfloat16"])
 def test_gpu_generates_as_the_cpu_does(options, of_cpu, data, tmp_path):
     words = ["fairseq-generate", data, *TASK, "--path", of_cpu[0] / "checkpoint_last.pt"]
-    printed = (
-        on_gpu(tmp_path, *words, *options.split()),
-        run_on_gpu(tmp_path, *words, "--cpu")["printed"],
-    )
+    printed = [on_gpu(tmp_path, *words, *options.split())]
+    printed += [run_on_gpu(tmp_path, *words, "--cpu")["printed"]]
     found, expected = (re.findall(r"^D-(\d+)\t\S+\t(.*)", each, re.MULTILINE) for each in printed)
     assert len(found) == 6 and (options or sorted(found) == sorted(expected))
 
@@ -149,11 +146,9 @@ def test_gpu_is_left_alone_by_an_export_and_by_attention(of_cpu, data, tmp_path)
     """Breaks if one of them takes the GPU for a part of what it does."""
     model = ["--checkpoint", of_cpu[0] / "checkpoint_last.pt", "--data-bin", data]
     (line,) = (data.parent / "test.en").read_text().splitlines()[:1]
-    shown = ["attention", *model, "--source", line, "--kind", "cross"]
-    for words in (
-        ["export", *model, "--output", tmp_path / "folder"],
-        [*shown, "--output", tmp_path / "picture.svg"],
-    ):
+    export = ["export", *model, "--output", tmp_path / "folder"]
+    shown = ["attention", *model, "--source", line, "--kind", "cross", "--output"]
+    for words in (export, [*shown, tmp_path / "picture.svg"]):
         assert not run_on_gpu(tmp_path, "aiayn", *words)["all"]["kernels"]
 
 

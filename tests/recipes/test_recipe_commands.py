@@ -121,19 +121,15 @@ def test_options_change_the_rows_flags_and_train_options_come_last():
 
 def test_section_63(tmp_path):
     shown = dry_run([PARSING, "--treebank", tmp_path, "--row", "parsing", *CPU, "--system", "both"])
-    linearized = commands(shown, "aiayn linearize")
-    sections = [
-        [Path(w).name for w in words if w.startswith(f"{tmp_path}/")] for words in linearized
-    ]
+    calls = commands(shown, "aiayn linearize")
+    sections = [[Path(w).name for w in words if w.startswith(f"{tmp_path}/")] for words in calls]
     assert sections == [[f"{n:02d}" for n in range(2, 22)], ["22"], ["23"]]
-    assert [value(words, "--longest") for words in linearized] == ["512", None, None]
+    assert [value(words, "--longest") for words in calls] == ["512", None, None]
     (learned,) = commands(shown, LEARN)
     assert value(learned, "--vocabulary") == "16000"
-    constrained = commands(
-        dry_run([PARSING, "--treebank", tmp_path, *CPU, "--constrained", "--system", "both"]),
-        "fairseq-generate",
-    )
-    assert ["--constrained" in words for words in constrained] == [True, False]
+    shown = dry_run([PARSING, "--treebank", tmp_path, *CPU, "--constrained", "--system", "both"])
+    searches = commands(shown, "fairseq-generate")
+    assert ["--constrained" in words for words in searches] == [True, False]
 
 
 def test_silver_trees_double_the_vocabulary_and_stand_beside_copies_of_the_gold(tmp_path):
