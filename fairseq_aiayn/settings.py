@@ -127,8 +127,8 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
 
 
 def doubts(row: Row, gpus: int, max_tokens: int | None = None) -> Iterator[str]:
-    """Yield what a training would lose: sentences, where each of several GPUs has less than a long
-    one; nearly all, where it ends in its warm-up. Raises ValueError as `batch` does."""
+    """Yield what a training would lose: sentences, if each of several GPUs has less than a long one;
+    most of what it could learn, if it ends in its warm-up. Raises ValueError as `batch` does."""
     tokens, _ = batch(row, gpus, max_tokens)
     long = min(LONG_SENTENCE, row.batch_tokens // 2)  # small batches are for short sentences
     if gpus > 1 and tokens < long:
