@@ -127,14 +127,13 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
 
 
 def doubts(row: Row, gpus: int, max_tokens: int | None = None) -> Iterator[str]:
-    """Yield what a training would lose: sentences, if each of several GPUs has less than a long one;
-    most of what it could learn, if it ends in its warm-up. Raises ValueError as `batch` does."""
+    """Yield what a training would lose: sentences, if each of several GPUs has less than a long
+    one; most of what it could learn, if it ends in its warm-up. Raises ValueError as `batch`."""
     tokens, _ = batch(row, gpus, max_tokens)
     long = min(LONG_SENTENCE, row.batch_tokens // 2)  # small batches are for short sentences
     if gpus > 1 and tokens < long:
         text = f"a GPU has {tokens} tokens of the batch: fairseq leaves out longer sentences;"
-        text += f" {row.batch_tokens:,} are good for {row.batch_tokens // long} GPUs in all;"
-        yield f"{text} more need a larger batch"
+        yield f"{text} {row.batch_tokens:,} are good for {row.batch_tokens // long} GPUs in all"
     if row.warmup >= row.steps:
         text = f"{row.steps:,} updates end in the warm-up of {row.warmup:,}, which learns little;"
         yield f"{text} a warm-up of {max(1, row.steps // 10):,} would be a tenth"

@@ -173,7 +173,9 @@ on_exit() {
 
 on_signal() {
     trap '' INT TERM
-    log "interrupted${at:+ in stage $at}; the same command without --force and --stage goes on"
+    local how="without --force and --stage goes on"
+    [[ $force == false || ${at%%-*} -ge 5 ]] || how="begins again" # a training of the old text is there
+    log "interrupted${at:+ in stage $at}; the same command $how"
     exit "$1"
 }
 trap 'on_exit $?' EXIT

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from shlex import quote
 
 from fairseq_aiayn.diagnosis.evidence import FILTERED, NEWSTEST2014, Evidence, as_text
 from fairseq_aiayn.diagnosis.findings import PLUGIN, SEARCH, Finding, Here, Weight, compare, whole
@@ -88,8 +89,7 @@ def _training(run: Evidence, row: Row) -> Findings:
     change = f"--adam-betas {ADAM.beta_1},{ADAM.beta_2} --adam-eps {ADAM.epsilon}"
     effect = "another optimizer, or other constants"
     yield "Adam", compare(paper, constants, effect, change if is_adam else stocks)
-    effect = "the paper has no clipping"
-    yield "clipping", compare("0", run.shown("clip_norm"), effect, "--clip-norm 0")
+    yield "clipping", compare("0", run.shown("clip_norm"), "the paper has none", "--clip-norm 0")
     decay: Here = run.is_ours("optimizer") or run.shown("weight_decay")
     change = "--weight-decay 0" if is_adam else stocks
     yield "weight decay", compare("0", decay, "the paper has none", change)
@@ -235,7 +235,7 @@ def _evaluation(run: Evidence, row: Row) -> Findings:
     search, ours = decoding(row), f"{SEARCH}{PLUGIN} --task {task_of(row)}"
     last = averaged_of(row, run.search.get("gen_subset"))
     effect = "checkpoints; averaging gains up to 1 BLEU, mostly less (tensor2tensor#317)"
-    change = AVERAGE.format(last, run.text("save_dir") or "checkpoints")
+    change = AVERAGE.format(last, quote(run.text("save_dir") or "checkpoints"))
     yield "averaging", compare(f"{last}", as_text(run.averaged), effect, change, MEDIUM)
     for name, key, papers in (("beam", "beam", search.beam), ("α", "lenpen", search.alpha)):
         given, change = as_text(as_number(run.search.get(key))), f"{SEARCH}--{key} {papers}"
@@ -312,8 +312,7 @@ def _bleu(run: Evidence) -> Finding | None:
         here: Here = is_papers or run.signature
         return compare(paper, here, "Unicode quotes are kept", f"{change} --quotes ascii")
     if not run.is_papers_pair:
-        effect = "other tokens: the two do not compare"
-        return compare(paper, run.signature, effect, change)
+        return compare(paper, run.signature, "other tokens: the two do not compare", change)
     effect = "BLEU without the splitting is 0.7 to 1 lower"
     if tokens in OF_SACREBLEU and run.translated in (None, NEWSTEST2014):
         effect = f"the authors' base model has {OF_SACREBLEU[tokens]} and by their script 29.02"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from shlex import quote
 from typing import Literal
 
 from fairseq_aiayn.diagnosis.evidence import Evidence
@@ -75,7 +76,7 @@ def whole(run: Evidence, row: Row, system: str = "aiayn") -> str:
         flags += f" --max-tokens {tokens_of_a_gpu(run, row)[0]}"
     device = " --cpu" * run.is_on("cpu") + " --fp16" * run.is_on("fp16")
     data = run.is_ours("task") is not None and run.text("data")  # another task has no pairs
-    command = f"fairseq-train {data or 'DATA'} {task} $(aiayn flags {flags}){device}"
+    command = f"fairseq-train {quote(data or 'DATA')} {task} $(aiayn flags {flags}){device}"
     return f"{command} --save-dir checkpoints/{system}-{row.name}"
 
 

@@ -110,8 +110,7 @@ def _updates(run: Evidence, row: Row) -> Finding | None:
     if not updates:
         return None
     size, ratio = _tokens(run)[0] / row.batch_tokens, updates / row.steps
-    sees_as_much = ratio < 1 and ratio * size >= 1 - TOLERANCE
-    is_same = abs(ratio - 1) <= TOLERANCE or sees_as_much
+    is_same = abs(ratio - 1) <= TOLERANCE or (ratio < 1 and ratio * size >= 1 - TOLERANCE)
     here: Here = is_same or f"{updates:,.0f} updates{'' if is_done else ' asked for'}"
     weight = Weight.LARGE if ratio * max(1, size) < HALF else Weight.MEDIUM
     effect = f"{'fewer' if ratio < 1 else 'more'} than this" + f"; {UPDATES}" * run.is_papers_pair
@@ -119,7 +118,7 @@ def _updates(run: Evidence, row: Row) -> Finding | None:
     if ratio < 1 and (patience := run.number("patience") or 0) > 0:
         weight, effect = Weight.UNKNOWN, f"{EARLY}; --patience {patience:g} may have ended it"
         change = "--patience -1"
-    elif ratio < 1 and still_falls(run) is False:
+    elif ratio < 1 and still_falls(run) is False and updates > (run.number("warmup_updates") or 0):
         weight, effect = Weight.UNKNOWN, f"{EARLY}, as here"
     if run.fits and row not in OWN:  # what fits the text is said with it
         weight, change = Weight.UNKNOWN, ""

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any, cast
 
 from fairseq_aiayn.configuration import flat_options, plain_configuration
@@ -116,12 +117,14 @@ def folder_or_run(run: Path) -> Path | Checkpoint:
     without a model, or whose text has been replaced."""
     if (run / CONFIG).exists():
         return run
-    places = [place for place in (run, run.absolute().parent) if (place / MODEL).exists()]
+    parents = (run, run.absolute().parent) if run.is_dir() else ()
+    places = [place for place in parents if (place / MODEL).exists()]
     if not places:
-        runs = " or ".join(str(file.parent) for file in sorted(run.glob(f"*/{TRAINING}")))
-        hint = f"such as {runs}" if runs else "its recipe makes it; else --checkpoint, --data-bin"
-        if not run.exists():
-            hint = "there is no such directory; sentences are read from standard input"
+        hint = "of others: --checkpoint, --data-bin" if parents else "there is no such directory"
+        if (run / TRAINING).exists():
+            hint = "this run has none yet: the command of its recipe goes on"
+        elif runs := [quote(str(file.parent)) for file in sorted(run.glob(f"*/{TRAINING}"))]:
+            hint = f"such as {' or '.join(runs)}"
         raise ValueError(f"{run}: expected a model folder, or a run with its {MODEL}; {hint}")
     model = read_dataclass(ModelOfRun, places[0] / MODEL)
     settings = read_settings(places[0] / TRAINING)

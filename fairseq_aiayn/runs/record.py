@@ -39,7 +39,6 @@ __all__ = ["BFLOAT16_UNITS", "hardware", "packages", "read_settings"]
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN, SEARCH = "train", "generate"  # stages of a recipe, which commands have the names of
 START = ("commit", "packages", "hardware", "device", "gpus", "nodes", "written")
-CODE = (":/*.py", ":/*.sh", ":/*.toml")  # of a checkout; a page or an output changes no result
 PACKAGES = (
     *("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch", "numpy"),
     *("sacrebleu", "sacremoses", "subword-nmt", "sentencepiece"),
@@ -121,13 +120,13 @@ def output_of(*command: str) -> str | None:
 
 
 def commit() -> str | None:
-    """Return the commit of the checkout, with "+" where its code is another; None outside git, and
+    """Return the commit of the checkout, with "+" where its files are others; None outside git, and
     in another project's checkout, where this package was installed."""
     git = ("git", "-C", str(Path(__file__).parent))
     if not output_of(*git, "ls-files", Path(__file__).name):
         return None
     head = output_of(*git, "rev-parse", "HEAD")
-    return head and head + ("+" if output_of(*git, "status", "--porcelain", *CODE) else "")
+    return head and head + ("+" if output_of(*git, "status", "--porcelain", "-uno") else "")
 
 
 def packages() -> dict[str, str]:

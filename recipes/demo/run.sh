@@ -16,8 +16,7 @@ target_lang=de    # language to translate to from English
 max_words=auto    # longest sentence; auto: 12 words on a CPU, otherwise 40
 held_out=1000     # pairs to hold out for the validation set, and as many for the test set
 bpe_codes=4000    # joint byte pair merges
-side_by_side=false # train both systems at the same time, each with half of the cores; figures differ
-                  # from those of one after the other as much as those of another CPU
+side_by_side=false # train both systems at the same time, each with half of the cores: other figures
 # End of options
 
 read_options "$@"

@@ -180,8 +180,8 @@ def choices(corpus: Corpus, is_cpu: bool) -> tuple[str, int, float, int, int]:
 
 def tuning(model: Path, languages: Pair, steps: int) -> list[object]:
     """Return how a model's text is cut, its row and other sizes than the row's, and updates,
-    warm-up and factor of a learning rate to go on with it; raises ValueError for a parser, a
-    model of text in pieces or of other languages, and what `folder_or_run` does."""
+    warm-up and factor of a learning rate to go on for so many steps; raises ValueError for a
+    parser, a model of text in pieces or of other languages, and what `folder_or_run` does."""
     given = folder_or_run(model)
     config = read_config(given) if isinstance(given, Path) else given.read().config
     row, text = find_row(config.row), config.text
@@ -191,7 +191,6 @@ def tuning(model: Path, languages: Pair, steps: int) -> list[object]:
     if [name.split("_")[0] for name in models] != [name.split("_")[0] for name in languages]:
         given_pair = " to ".join(languages)
         raise ValueError(f"{model}: translates {' to '.join(models)}, the text is {given_pair}")
-    steps = max(1, int(TUNING * steps))
     warmup = max(1, steps // 10)
     factor = f"{TUNING * row.lr_factor * math.sqrt(warmup / row.warmup):.3g}"
     sizes = [  # which fairseq would otherwise take from the row
@@ -211,6 +210,7 @@ def main() -> None:
         parser.add_argument("--output", type=Path)
         parser.add_argument("--device", default="cuda", help="that will train")
         parser.add_argument("--model", type=Path, help="folder or run to fine-tune")
+        parser.add_argument("--max-update", type=int, default=0, help="with it; 0: what fits")
         given = parser.parse_args()
         languages = given.source_lang, given.target_lang
         corpus = survey(given.corpus, languages, given.held_out)
@@ -220,7 +220,8 @@ def main() -> None:
         fits = choices(corpus, given.device == "cpu")
         print(corpus.pairs, corpus.unit, corpus.expected, *fits)
         if given.model:
-            print(*tuning(given.model, languages, fits[1]))
+            steps = given.max_update or max(1, int(TUNING * fits[1]))
+            print(*tuning(given.model, languages, steps))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ patience=${patience/auto/10}
 check_training
 
 corpus=$(realpath -- "$corpus") from=${from:+$(realpath -- "$from")}
-text=("$(dirname "$recipe")/own_text.py" --corpus "$corpus"
+text=("$(dirname "$recipe")/own_text.py" --corpus "$corpus" --max-update "${max_update/auto/0}"
     --source-lang "$source_lang" --target-lang "$target_lang" --held-out "$held_out")
 make_text() { run python "${text[@]}" --output "$exp/downloads"; }
 fits=$(python "${text[@]}" --device "$device" ${from:+--model "$from"}) || exit 1
@@ -69,10 +69,9 @@ fi
 [[ $dry_run == true ]] || log "$chosen; by the size of the text, but for what is given"
 
 corpus_name=own_text_${source_lang}_$target_lang manifest=$recipes/demo/corpus.toml min_count=1
-# A training goes on with the text that it began with
-files_sha256=$(cat "$corpus"/{train,valid,dev,test}.{tsv,"$source_lang","$target_lang"}{,.gz} \
-    2>/dev/null | sha256sum) || true # not all of them are there
-text_options=(corpus held_out from files_sha256) programs=()
+files=$(cd "$corpus" && sha256sum {train,valid,dev,test}.{tsv,"$source_lang","$target_lang"}{,.gz} \
+    2>/dev/null | awk '{ printf "%s%s %.8s", s, $2, $1; s = ", " }') || true # some are not there
+text_options=(corpus held_out from files) programs=()
 tokenizer=moses subword_flags=(--symbols "$vocabulary")
 [[ $normal == False ]] || normalize=(--normalize)
 [[ $subwords == byte_pairs ]] || tokenizer=none normalize=() subword_flags=(

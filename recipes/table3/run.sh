@@ -40,8 +40,7 @@ for word in "${passed[@]}"; do
     [[ $name != --* || $set_here != *" $(tr - _ <<<"${name#--}") "* ]] ||
         fatal "$name cannot stand after --: this recipe sets it, the same for all runs"
 done
-here=$(dirname "$recipe")
-run_sh=$recipes/$corpus/run.sh
+here=$(dirname "$recipe") run_sh=$recipes/$corpus/run.sh
 [[ $corpus =~ ^[A-Za-z0-9_]+$ && -x $run_sh ]] ||
     fatal "--corpus must name a recipe, there is no recipes/$corpus/run.sh"
 [[ $exp != auto ]] || exp=$root/exp/table3/$corpus

@@ -62,7 +62,7 @@ HAPPENED = {  # by what is said first
     "batches lost .*: 9,000": [LOST] * 9_000 + curve(),
     "batches lost .*: 8,000": [OOM] * 8_000 + curve(),
     "updates that over.*: 5,000": [OVERFLOW] * 5_000 + curve(),
-    "ended in the warm-up of 4,000": [*curve(4_000), DONE],
+    "4,000 updates end in the warm-up": [*curve(4_000), DONE],
     "the loss scale": [*curve(50_000), "FloatingPointError: Minimum loss scale reached"],
 }
 

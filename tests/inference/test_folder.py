@@ -87,8 +87,9 @@ def test_a_run_says_where_its_model_is(tmp_path, monkeypatch):
         folder_or_run(run)
     rule = "expected a model folder, or a run with its model.json"
     (run / "model.json").unlink()
-    hints = {run.parent: f"such as {run}", run: "its recipe makes it", tmp_path: "--data-bin"}
-    for given, hint in (hints | {Path("Select all."): "there is no such directory"}).items():
+    nowhere = {path: "there is no such directory" for path in (Path("Select all."), run / "x.html")}
+    hints = {run.parent: f"such as '{run}'", run: "this run has none yet", tmp_path: "--data-bin"}
+    for given, hint in (hints | nowhere).items():
         fault = fault_of(folder_or_run, given)
         assert fault.startswith(f"{given}: {rule}; ") and hint in fault
 

@@ -176,10 +176,9 @@ def test_both_systems_side_by_side_end_as_the_printed_script(tmp_path):
     for option in ("--vocabulary", "--held_out"):
         other = call([*words, option, "70", "--stop_stage", "4"], **tools)
         assert "--force replaces it" in other.stderr
-    file = tmp_path / "own/train.de"
-    file.write_text((text := file.read_text()).upper())
-    assert "--force replaces it" in call([*words, "--stop_stage", "4"], **tools).stderr
-    file.write_text(text)
+    (tmp_path / "own/dev.tsv").touch()
+    assert ", dev.tsv " in call([*words, "--stop_stage", "4"], **tools).stderr.splitlines()[-1]
+    (tmp_path / "own/dev.tsv").unlink()
     runs = (RUN, "stock-tiny-1")
     beside = [results(tmp_path / "exp", run) for run in runs]
     for run in runs:  # translations are the references

@@ -234,13 +234,14 @@ def test_after_a_kill_no_command_is_left_and_the_same_command_goes_on(sample, tm
     assert session_of(child) is None
 
 
-@pytest.mark.parametrize("number", ["INT", "TERM"])
-def test_a_signal_stops_the_children_and_leaves_no_marker(sample, tmp_path, number):
-    process, child, errors = start_last(sample, tmp_path)
+@pytest.mark.parametrize(("number", "options"), [("INT", []), ("TERM", ["--force"])])
+def test_a_signal_stops_the_children_and_leaves_no_marker(sample, tmp_path, number, options):
+    process, child, errors = start_last([*sample, *options], tmp_path)
     subprocess.run(["kill", f"-{number}", str(process.pid)], check=True)
     assert process.wait(PATIENCE) == {"INT": 130, "TERM": 143}[number]
     assert session_of(child) is None and (tmp_path / "told").exists()
-    assert "interrupted in stage 4-last" in errors.read_text()
+    how = "begins again" if options else "without --force"  # what it replaces is still there
+    assert f"interrupted in stage 4-last; the same command {how}" in errors.read_text()
     assert not (tmp_path / "exp/run/.done/4-last").exists()
 
 

@@ -304,8 +304,8 @@ def test_the_commit_is_that_of_this_package(tmp_path, monkeypatch):
     assert recording.commit() is None
     for words in (["add", "venv"], ["commit", "-qm", "a copy"]):
         subprocess.run([*git, *words], check=True)
-    for name, changed in (("heads.html", ""), ("venv/more.py", "[+]")):
-        (tmp_path / name).touch()
+    for name, changed in (("heads.html", ""), ("own.txt", "[+]")):
+        (tmp_path / name).write_text("changed")
         assert re.fullmatch("[0-9a-f]{40}" + changed, recording.commit())
 
 
