@@ -44,8 +44,7 @@ def counting_pairs(
         line = f"{name}: {left_out.sum():,} of {len(dataset):,} pairs are left out by "
         if left_out.all():
             raise ValueError(line + described(reasons))
-        level = logging.INFO if training_program() else logging.WARNING  # scores are of another set
-        logging.getLogger(TRAIN).log(level, line + described(reasons))
+        logging.getLogger(TRAIN).warning(line + described(reasons))
     return iterator
 
 

@@ -99,8 +99,7 @@ def test_workers_end_with_their_epoch() -> None:
     ],
 )
 def test_pairs_in_no_batch_are_in_the_log_once(task, limits, reasons, caplog) -> None:
-    """As a warning outside of a training. Breaks if an option is named whose change would change
-    nothing."""
+    """Breaks if an option is named whose change would change nothing."""
     caplog.set_level(logging.WARNING)
     pairs = dataset(np.array([8, 15, 22, 40]), np.array([9, 12, 25, 7]))
     positions = {name: n for name, n in limits.items() if name.endswith("positions")}
