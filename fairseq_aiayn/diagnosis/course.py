@@ -265,9 +265,9 @@ def _progress(run: Evidence, row: Row) -> Iterator[Event]:
         if speed := [value for value in run.curves["speed"].values() if value > 0]:
             text += f", {run.tokens_per_update / median(speed):.2g} s each"
     yield Event(text, line=line or max(run.line_of(name, run.updates) for name in LOSSES))
-    last = run.updates if run.is_finished else asked
-    if last and (warmup := run.number("warmup_updates") or 0) >= last:
-        text = f"{last:,.0f} updates end in the warm-up of {warmup:,.0f}, which learns little"
+    in_all = run.updates if run.is_finished else asked
+    if in_all and (warmup := run.number("warmup_updates") or 0) >= in_all:
+        text = f"{in_all:,.0f} updates end in the warm-up of {warmup:,.0f}, which learns little"
         yield Event(text, Weight.LARGE, f"--max-update {row.steps}")
     if run.is_finished and still_falls(run):
         *_, (update, last) = run.curves["development loss"].items()

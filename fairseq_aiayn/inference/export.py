@@ -117,10 +117,9 @@ def folder_or_run(run: Path) -> Path | Checkpoint:
     without a model, or whose text has been replaced."""
     if (run / CONFIG).exists():
         return run
-    is_there, both = run.is_dir(), (run, run.absolute().parent)
-    places = [place for place in both if is_there and (place / MODEL).exists()]
-    if not places:
-        hint = "or --checkpoint with --data-bin" if is_there else "there is no such directory"
+    places = [place for place in (run, run.absolute().parent) if (place / MODEL).exists()]
+    if not (places and run.is_dir()):
+        hint = "or --checkpoint with --data-bin" if run.is_dir() else "there is no such directory"
         if (run / TRAINING).exists():
             hint = "this run has none yet: the command of its recipe goes on"
         elif runs := [quote(str(file.parent)) for file in sorted(run.glob(f"*/{TRAINING}"))]:

@@ -210,7 +210,7 @@ def main() -> None:
         parser.add_argument("--output", type=Path)
         parser.add_argument("--device", default="cuda", help="that will train")
         parser.add_argument("--model", type=Path, help="folder or run to fine-tune")
-        parser.add_argument("--max-update", type=int, default=0, help="with it; 0: what fits")
+        parser.add_argument("--max-update", type=int, default=0, help="to tune it; 0: what fits")
         given = parser.parse_args()
         languages = given.source_lang, given.target_lang
         corpus = survey(given.corpus, languages, given.held_out)

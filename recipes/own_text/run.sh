@@ -70,7 +70,7 @@ fi
 
 corpus_name=own_text_${source_lang}_$target_lang manifest=$recipes/demo/corpus.toml min_count=1
 files=$(cd "$corpus" && sha256sum {train,valid,dev,test}.{tsv,"$source_lang","$target_lang"}{,.gz} \
-    2>/dev/null | awk '{ printf "%s%s %.8s", s, $2, $1; s = ", " }') || true # some are not there
+    2>/dev/null | awk '{ printf "%s%s %.8s", s, $2, $1; s = ", " }') || true # those that are there
 text_options=(corpus held_out from files) programs=()
 tokenizer=moses subword_flags=(--symbols "$vocabulary")
 [[ $normal == False ]] || normalize=(--normalize)

@@ -108,8 +108,7 @@ def test_gpu_training_goes_on_to_the_bit(data, tmp_path):
     for folder, updates in (("whole", "4"), ("resumed", "2"), ("resumed", "4")):
         on_gpu(tmp_path, *words, tmp_path / folder, "--max-update", updates)
     files = (tmp_path / name / "checkpoint_last.pt" for name in ("whole", "resumed"))
-    ends = map(read_checkpoint, files)
-    torch.testing.assert_close(*(end["model"] for end in ends), rtol=0, atol=0)
+    torch.testing.assert_close(*(read_checkpoint(one)["model"] for one in files), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("options", ["", "--fp16", "--search-precision bfloat16"])

@@ -64,6 +64,7 @@ def test_the_regime_of_a_row_reaches_fairseqs_configuration(system, name):
     [
         ("base --gpus 64", "are good for 48 GPUs"),
         ("parsing_tiny --gpus 8", "are good for 4 GPUs"),
+        ("tiny --gpus 1", ""),
         ("base --gpus 1 --max-update 4000", "a warm-up of 400 would be a tenth"),
         ("base --gpus 8 --max-update 4001", ""),
     ],
