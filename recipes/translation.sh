@@ -164,8 +164,8 @@ for system in $systems; do
             run -o "$dir/reference.txt" cat "$exp/text/$subset.$target_lang"
             run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.txt" \
                 sh -c 'grep -a ^D- | sort -V | cut -f 3-'
-            [[ $dry_run == true ]] || paste -d '\n' <(head -n 3 "$dir/source.txt") \
-                <(head -n 3 "$dir/hypothesis.txt") >&2
+            [[ $dry_run == true ]] || paste -d '\n' <(sed -n '1,3s/^/source: /p' "$dir/source.txt") \
+                <(sed -n '1,3s/^/output: /p' "$dir/hypothesis.txt") >&2
             if [[ -n ${lowercase[*]} ]]; then # published results are BLEU of lowercased tokens
                 tokens=(--tokens "$dir/hypothesis.tokens" "$exp/tokens/$subset.$target_lang")
                 run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.tokens" \
@@ -188,7 +188,6 @@ if ((${#runs[@]} > 1 && stop_stage >= 9)); then
 fi
 [[ $dry_run == true || ! -e $dir/report.html ]] || log "report: $dir/report.html"
 
-# Said after all stages by recipes for newcomers and for a text of one's own
 say_what_next() {
     [[ $dry_run == false && -e ${runs[0]}/report.html && ${runs[0]##*/} == aiayn-* ]] &&
         ((stop_stage >= 9)) || return 0

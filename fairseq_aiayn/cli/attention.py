@@ -197,7 +197,7 @@ def _write_output(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -
             save_picture(draw_lines(selection), arguments.output)
         boxes = [each.message for each in said if "Glyph" in str(each.message)]
         if boxes and arguments.output.suffix.lower() != ".svg":  # is shown in its reader's fonts
-            note(f"aiayn attention: {boxes[0]} Install one that has it, or write .svg")
+            note(f"aiayn attention: {boxes[0]} Install one that has it, or write .html or .svg")
         return
     from fairseq_aiayn.attention_maps.page import attention_page, view_of
 

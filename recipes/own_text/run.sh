@@ -31,7 +31,7 @@ for name in source_lang target_lang; do
         fatal "--$name must be a code such as de or pt_BR, got '${!name}'"
 done
 [[ $source_lang != "$target_lang" ]] || fatal "--source_lang and --target_lang are both $source_lang"
-[[ -d $corpus ]] || fatal "--corpus must be a directory with your text, got '$corpus'"
+[[ -d $corpus ]] || fatal "--corpus must be a directory with your text, '$corpus' is none"
 [[ -z $from || $system$row$vocabulary == aiaynautoauto ]] ||
     fatal "--from takes no --system, --row or --vocabulary: they are the model's"
 [[ $exp != auto ]] || exp=$root/exp/own_text_${source_lang}_$target_lang
@@ -59,6 +59,7 @@ if [[ -n $from ]]; then
 fi
 row=${row/#auto/"$fitting"} vocabulary=${vocabulary/auto/"$merges"}
 chosen="$pairs pairs of ${source_lang}-$target_lang: row $row, vocabulary $vocabulary"
+[[ $row == "$fitting" ]] || chosen+="; without --row, $fitting, which fits text and device"
 [[ -z $from ]] || chosen="$pairs pairs of ${source_lang}-$target_lang to go on with $from"
 if [[ $row == "$fitting" ]]; then
     [[ $device$max_update$from != cpuauto ]] || last=" (on two cores at most $minutes minutes)"
