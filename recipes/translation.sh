@@ -30,7 +30,7 @@ open_exp "$root/exp/$corpus_name"
 cleaning="$tokenizer ${normalize[*]} ${lowercase[*]} ${limits[*]}"
 vocabularies="$subwords ${subword_flags[*]} $min_count"
 keep_options "$exp/options.txt" "$exp/.done" corpus_name source_lang target_lang manifest_sha256 \
-    cleaning vocabularies "${text_options[@]}"
+    "${text_options[@]}" cleaning vocabularies
 
 check_needs 1 --manifest "$manifest" "${pair[@]}" --vocab "$vocabulary" --programs "${programs[@]}"
 

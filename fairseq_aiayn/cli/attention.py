@@ -89,11 +89,9 @@ def run_attention(arguments: argparse.Namespace) -> None:
 
     examples:
       aiayn attention --source "Select the cells." --output heads.html
-      aiayn attention exp/demo/aiayn-demo-1 --source "It is late, but its light is on." \\
-          --word its --output its.png
+      aiayn attention --source "The window and its size are kept." --word its --output its.png
       aiayn attention en-de --source "..." --kind cross --merge --output cross.svg
-      aiayn attention --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize \\
-          --source "..." --output attention.html
+      aiayn attention --checkpoint average.pt --data-bin bin --source "..." --output heads.html
       aiayn attention --positions --output sinusoids.png
       aiayn attention exp/table3/e_learned-1 --positions --output learned.png
     """

@@ -78,8 +78,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
 
     examples:
       aiayn rows
-      aiayn rows base big
-      aiayn rows --vocab 37000 --json
+      aiayn rows base big --vocab 37000 --json
     """
     rows = [find_row(name) for name in arguments.names] or [*ROWS.values()]
     if arguments.json:
@@ -124,8 +123,6 @@ def run_flags(arguments: argparse.Namespace) -> None:
       aiayn flags base --gpus 8
       aiayn flags big --gpus 4 --max-tokens 3125
       aiayn flags base --gpus 1 --batch-tokens 4096 --max-update 6000 --warmup-updates 2000
-      fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
-          $(aiayn flags base --gpus 1) --fp16
       fairseq-train DATA --task translation $(aiayn flags base --gpus 1 --system stock) --fp16
       fairseq-generate DATA --task translation --path stock.pt $(aiayn flags base --search)
     """

@@ -46,8 +46,7 @@ def run_export(arguments: argparse.Namespace) -> None:
 
     examples:
       aiayn export exp/demo/aiayn-demo-1 --output demo-en-de
-      aiayn export --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize \\
-          --output en-de
+      aiayn export --checkpoint average.pt --data-bin bin --bpe-codes codes --output en-de
       aiayn export demo-en-de --to fairseq --output checkpoint.pt
     """
     for name in ("precision", "no_ctranslate2", *TOLD):

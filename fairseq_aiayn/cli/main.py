@@ -8,8 +8,7 @@ The usual order:
   fairseq-generate DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
       --path checkpoints/average.pt ...
   aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
-  aiayn attention exp/demo/aiayn-demo-1 --source "..." \\
-      --output attention.html
+  aiayn attention --source "Select the cells." --output heads.html
 
 and for constituency parsing (section 6.3):
   aiayn linearize section_02.mrg --words train.words > train.tree

@@ -95,10 +95,10 @@ def run_bleu(arguments: argparse.Namespace) -> None:
     the authors' script, hyphenated compounds are split and quotes are ASCII: all in the reference,
     “ and ” in the translation, so that its „ is an error. On both sides ’ becomes ' and … three
     dots. sacreBLEU takes text as it is. It is another measure: a base model of the authors has
-    27.52 by sacreBLEU and 29.02 by their script. Where words are not separated (Chinese, Thai),
-    it takes its tokens for the language, else characters, and the paper's BLEU is left out. Files
-    have one sentence per line, detokenized unless --tokenized is given; entities (&quot;) are
-    undone.
+    27.52 by sacreBLEU and 29.02 by their script. For Korean, and where words are not separated
+    (Chinese, Thai), it takes its tokens for the language, else characters, and the paper's BLEU is
+    left out. Files have one sentence per line, detokenized unless --tokenized is given; entities
+    (&quot;) are undone.
 
       aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
       aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de --json > bleu.json
@@ -139,7 +139,7 @@ def _score_lines(result: Scores) -> Iterator[str]:
 
     yield f"{result.sentences:,} sentences"
     if not result.paper:
-        yield "the paper's BLEU is left out: it is of Moses tokens, not used for this text"
+        yield "the paper's BLEU is left out: it has Moses tokens, sacreBLEU others for this text"
     measures = {
         "the paper's BLEU": (result.paper, "Moses tokens"),
         "sacreBLEU": (result.sacrebleu, UNITS[tokenizer_in(result.sacrebleu.signature)]),

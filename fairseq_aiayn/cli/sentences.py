@@ -72,8 +72,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
 
     CTranslate2 (pip install 'fairseq-aiayn[ctranslate2]') searches by default on a CPU where
     FOLDER has its files, which `aiayn export` writes, and its outputs are the same: with a beam
-    from 4 to 21, α up to 0.6, and not --nbest or --precision bfloat16. A line on standard error
-    says so.
+    from 4 to 21, α up to 0.6, and not --nbest or --precision bfloat16.
 
     With --nbest N, every sentence has N lines, best first; if it has fewer outputs, the last of its
     lines are empty. An invalid line (not UTF-8, more than 1,024 tokens) ends the command with its
@@ -83,7 +82,6 @@ def run_translate(arguments: argparse.Namespace) -> None:
       echo "Select the cells." | aiayn translate
       aiayn translate demo-en-de < text.en > text.de
       aiayn translate demo-en-de --beam 1 --threads 4 < text.en
-      aiayn translate demo-en-de --precision bfloat16 < text.en
       aiayn translate demo-en-de --engine ctranslate2 --quantization int8 < text.en
       aiayn translate demo-en-de --nbest 3 --scores < text.en
     """

@@ -32,7 +32,7 @@ CONSTANTS = "Adam, β1 {}, β2 {}, ε {}"
 OF_TINY = "after 1,450 updates of tiny"
 # What to type of the number of checkpoints and --save-dir, and of both languages
 AVERAGE = "aiayn average --last {0} --dir {1} --output {1}/average.pt"
-MERGES = "cat train.{} train.{} | subword-nmt learn-bpe --total-symbols -s {} > codes"
+MERGES = "cat train.{} train.{} | subword-nmt learn-bpe -s {} > codes"
 JOINED = (
     "fairseq-preprocess --source-lang {} --target-lang {} --joined-dictionary --trainpref train"
     " --validpref valid --destdir joined; fairseq-train joined ... --save-dir joined {}"
@@ -163,7 +163,8 @@ def _model(run: Evidence, row: Row) -> Findings:
     yield "shared matrices", compare(SHARED[name], here, effect, change)
     vocabulary = vocabulary_of(row, run.corpus)
     effect = "another text or number of merges: perplexities per piece do not compare"
-    change = MERGES.format(*run.languages, run.fits.vocabulary if run.fits else vocabulary)
+    merges = run.fits.vocabulary if run.fits else f"{vocabulary} --total-symbols"
+    change = MERGES.format(*run.languages, merges)
     is_papers = row in (*OWN, PARSING) or is_about(max(run.types, default=0), vocabulary)
     here = (is_papers and not needs_joined) or run.dictionaries if run.types else None
     yield "vocabulary", compare(f"about {vocabulary:,}", here, effect, change)

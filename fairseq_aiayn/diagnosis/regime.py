@@ -20,7 +20,7 @@ OUR_RATE = "aiayn_inverse_sqrt"
 # What was measured on English-German
 SMALL_BATCH = "base had BLEU 26.57 on one GPU, 25.15 with 3,072 tokens (tensor2tensor#129)"
 UPDATES = "base: 27.0 after 100,000, 27.4 after 200,000, 27.5 after 300,000 (tensor2tensor#444)"
-EARLY = "fewer than this, which costs little where the development loss no longer falls"
+EARLY = "fewer updates than this, which costs little where the development loss no longer falls"
 
 
 def judge_regime(run: Evidence, row: Row, failed: bool) -> Finding | None:
@@ -85,7 +85,7 @@ def _batch(run: Evidence, row: Row, failed: bool) -> Finding | None:
 
 def as_batch(run: Evidence, row: Row) -> str:
     """Return options that give the row's batch by `tokens_of_a_gpu`; of a model that is compared
-    with no row those that give its own, half of it at a time, or none if no file says them."""
+    with no row those that give its own, half of it at a time; none if unknown, or as the run's."""
     if not (run.is_transformer and run.is_seq2seq):
         given = ((name, run.number(name)) for name in ("max_tokens", *SENTENCES))
         halves = {name: limit // 2 for name, limit in given if limit}
@@ -94,12 +94,15 @@ def as_batch(run: Evidence, row: Row) -> str:
             return ""
         changed = halves | {"update_freq": 2 * (run.number("update_freq") or 1)}
         return " ".join(f"{option(name)} {value:.0f}" for name, value in changed.items())
+    had = run.number("max_tokens"), run.number("update_freq") or 1, run.devices
     tokens, every, used = tokens_of_a_gpu(run, row)
     options = f"--max-tokens {tokens} --update-freq {every}"
     if tokens < LONG_SENTENCE:  # which fairseq otherwise refuses in a development set
         options += " --skip-invalid-size-inputs-valid-test"
     if any(map(run.number, SENTENCES)):
         options += f" --max-sentences {tokens}"  # never fewer than the tokens allow
+    elif had == (tokens, every, used):
+        return ""  # the epochs of a small text end in small batches
     return f"{options} --distributed-world-size {used}" if used < run.devices else options
 
 
@@ -113,7 +116,7 @@ def _updates(run: Evidence, row: Row) -> Finding | None:
     is_same = abs(ratio - 1) <= TOLERANCE or (ratio < 1 and ratio * size >= 1 - TOLERANCE)
     here: Here = is_same or f"{updates:,.0f} updates{'' if is_done else ' asked for'}"
     weight = Weight.LARGE if ratio * max(1, size) < HALF else Weight.MEDIUM
-    effect = f"{'fewer' if ratio < 1 else 'more'} than this" + f"; {UPDATES}" * run.is_papers_pair
+    effect = f"{'fewer' if ratio < 1 else 'more'} updates" + f"; {UPDATES}" * run.is_papers_pair
     change = f"--max-update {row.steps}{' --max-epoch 0' * bool(run.number('max_epoch'))}"
     if ratio < 1 and (patience := run.number("patience") or 0) > 0:
         weight, effect = Weight.UNKNOWN, f"{EARLY}; --patience {patience:g} may have ended it"

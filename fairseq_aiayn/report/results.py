@@ -85,6 +85,11 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
     missing file, and ValueError with the file and the rule for a bad one, or if runs do not
     compare."""
     runs, logs = zip(*map(read_run, directories), strict=True)
+    if len({run.name for run in runs}) < len(runs):  # by several recipes, or with other options
+        runs = tuple(
+            replace(run, settings=replace(run.settings, name=str(path)))
+            for path, run in zip(directories, runs, strict=True)
+        )
     require_comparable(directories, runs)
     known = {run.name: evidence_of_run(run, log) for run, log in zip(runs, logs)}
     report = Report(

@@ -171,7 +171,7 @@ def write_sets(corpus: Corpus, languages: Pair, output: Path) -> None:
 def choices(corpus: Corpus, is_cpu: bool) -> tuple[str, int, float, int, int]:
     """Return what fits the text: its row, updates, dropout and vocabulary, and minutes on a CPU."""
     fit = fitting(corpus.pairs) or Fit(corpus.pairs, BASE, VOCABULARY_EN_DE)
-    row = FITS[0].row if is_cpu else fit.row  # on a CPU, the others take days
+    row = FITS[0].row if is_cpu else fit.row  # on a CPU, the others take weeks
     # SentencePiece counts characters among its pieces, subword-nmt only what it merges
     vocabulary = fit.vocabulary + corpus.characters * (corpus.unit == "characters")
     minutes = round(row.steps * row.batch_tokens / CPU_TOKENS / 60)

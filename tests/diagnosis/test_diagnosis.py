@@ -169,6 +169,8 @@ def test_a_batch_is_that_of_the_log_or_bounded_by_tokens_and_by_sentences(given,
     logged = finding(REGIME, replace(stock(max_tokens=2048), tokens_per_update=1_756.0, gpus=1))
     assert logged.here == "1,756, by the log" and logged.effect.startswith("0.07 of this batch")
     assert logged.change == "--max-tokens 1924 --update-freq 13", "which fits into the memory"
+    again = replace(stock(max_tokens=1924, update_freq=[13]), tokens_per_update=9_000.0, gpus=1)
+    assert finding(REGIME, again).change == "", "the text is small: it had these options"
 
 
 @pytest.mark.parametrize(
@@ -192,8 +194,7 @@ def test_a_parsers_dropout_and_shared_matrices_are_its_rows():
     assert differing(run, BASE) >= {"dropout", "attention dropout"}
     assert finding("dropout", stock(dropout=0.0), PARSING).differs
     run = stock(PARSING, share_decoder_input_output_embed=False)
-    change = "--share-decoder-input-output-embed"
-    assert finding("shared matrices", run, PARSING).change == change
+    assert finding("shared matrices", run, PARSING).change == "--share-decoder-input-output-embed"
 
 
 def test_table_3_averages_no_checkpoints():

@@ -14,7 +14,6 @@ from faults import fault_of
 from matplotlib import rc_context
 from results_page import read_results
 from run_directories import (
-    MADE,
     f1_score,
     inner,
     markdown,
@@ -108,10 +107,10 @@ def test_what_was_trained_stands_under_the_title(tmp_path):
         write_run(tmp_path / name, made)
         for name, made in (("b", {"commands": commands} | later), ("a", {"commands": commands}))
     ]
-    both = compare(tmp_path / "2", *runs, write_run(tmp_path / "c", bare))
+    both = compare(tmp_path / "2", *runs, write_run(tmp_path / "c", bare | {"name": "a"}))
     lead = "Trained: wmt14_en_de, en → de, 2026-01-31 to 2026-02-03, X1 and 2 × H1"
     assert f"</h1>\n<p>{lead}</p>" in both["report.html"]
-    assert both["table.md"].startswith(f"# b · a · c\n\n{lead}\n\n## ")
+    assert both["table.md"].startswith(f"# {tmp_path}/b · {tmp_path}/a · {tmp_path}/c\n\n{lead}\n")
     assert "Trained" not in compare(tmp_path / "1", tmp_path / "c")["report.html"]
 
 
@@ -165,7 +164,6 @@ NEW = f1_score(20, parameters="new.prm")
         (write_run, {"reference.txt": OTHERS}, "expected the test set of FIRST"),
         (write_run, {"score.json": KEPT}, "the paper's BLEU of FIRST, paper.1, got paper.kept"),
         (write_run, {"score.json": SPLIT}, "of sacreBLEU of FIRST, sacre.2, got sacre.3"),
-        (write_run, {"settings.json": json.dumps(MADE | {"name": "a"})}, "another name than FIRST"),
         (write_run, {"gold.trees": ""}, "/score.json: "),
         (write_search, {"words.txt": OTHERS}, "expected the test set of FIRST"),
         (write_search, {"gold.trees": OTHERS}, "expected the test set of FIRST"),
@@ -180,6 +178,7 @@ def test_what_cannot_be_compared_is_one_line_and_leaves_nothing(
     assert re.match(f"aiayn compare: {other}.*{message.replace('FIRST', str(first))}", line)
     line = refused("compare", first, "--output", tmp_path / "out", "--examples", "-1")
     assert "--examples: expected at least 0, got -1" in line
+    assert "another name" in refused("compare", first, first, "--output", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
