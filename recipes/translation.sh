@@ -171,7 +171,7 @@ for system in $systems; do
                 run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.tokens" \
                     sh -c 'grep -a ^H- | sort -V | cut -f 3-'
             fi
-            run -q -n score -o "$dir/score.json" aiayn bleu --hypothesis "$dir/hypothesis.txt" \
+            run -n score -o "$dir/score.json" aiayn bleu --hypothesis "$dir/hypothesis.txt" \
                 --reference "$dir/reference.txt" --target-lang "$target_lang" "${tokens[@]}" --json
             record_evaluation "$subset"
             run aiayn compare "$dir" --output "$dir"
