@@ -26,12 +26,12 @@ side_by_side=false # train both systems at the same time, each with half of the 
 read_options "$@"
 require_whole 1 "$most" '' held_out
 require_whole 1 "$most" auto vocabulary
-[[ -d $corpus ]] || fatal "--corpus must be a directory with your text, '$corpus' is none"
 for name in source_lang target_lang; do
     [[ ${!name} =~ ^[A-Za-z]{2,3}(_[A-Za-z0-9]+)*$ ]] ||
         fatal "--$name must be a code such as de or pt_BR, got '${!name}'"
 done
 [[ $source_lang != "$target_lang" ]] || fatal "--source_lang and --target_lang are both $source_lang"
+[[ -d $corpus ]] || fatal "--corpus must be a directory with your text, '$corpus' is none"
 [[ -z $from || $system$row$vocabulary == aiaynautoauto ]] ||
     fatal "--from takes no --system, --row or --vocabulary: they are the model's"
 [[ $exp != auto ]] || exp=$root/exp/own_text_${source_lang}_$target_lang
