@@ -116,7 +116,7 @@ def files_of(directory: Path, name: str, languages: Pair) -> list[Path]:
     if not is_whole and (files or name == "train"):
         sides = " and ".join(f"{name}.{language}" for language in languages)
         got = ", ".join(path.name for path in files) or "none"
-        raise ValueError(f"{directory}: expected {sides}, or else {name}.tsv, or .gz, got {got}")
+        raise ValueError(f"{directory}: expected {sides}, or {name}.tsv, plain or .gz, got {got}")
     return files
 
 

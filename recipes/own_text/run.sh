@@ -31,7 +31,7 @@ for name in source_lang target_lang; do
         fatal "--$name must be a code such as de or pt_BR, got '${!name}'"
 done
 [[ $source_lang != "$target_lang" ]] || fatal "--source_lang and --target_lang are both $source_lang"
-[[ -d $corpus ]] || fatal "--corpus must be a directory with your text, '$corpus' is none"
+[[ -d $corpus ]] || fatal "--corpus must be a directory with your text, got '$corpus'"
 [[ -z $from || $system$row$vocabulary == aiaynautoauto ]] ||
     fatal "--from takes no --system, --row or --vocabulary: they are the model's"
 [[ $exp != auto ]] || exp=$root/exp/own_text_${source_lang}_$target_lang

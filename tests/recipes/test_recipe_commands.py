@@ -249,8 +249,8 @@ WRONG = {
     ],
     OWN: [
         (["--source_lang", "de-DE"], "--source_lang must be a code such as de or pt_BR"),
-        ([*OF_OWN, "none"], "--corpus must be a directory with your text, 'none' is none"),
-        ([*OF_OWN, "."], "expected train.de and train.en, or else train.tsv, or .gz, got none"),
+        ([*OF_OWN, "none"], "--corpus must be a directory with your text, got 'none'"),
+        ([*OF_OWN, "."], "expected train.de and train.en, or train.tsv, plain or .gz, got none"),
         ([*OF_OWN, ".", "--from", "x", "--system", "both"], "--from takes no --system, --row or"),
     ],
     GERMAN: [

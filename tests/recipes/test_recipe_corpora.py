@@ -201,7 +201,7 @@ def test_pairs_are_two_sentences_of_80_words_at_most_and_always_the_same():
 @pytest.mark.parametrize(
     ("message", "files"),
     [
-        ("expected train.en and train.de, or else train.tsv, or .gz, got none", {}),
+        ("expected train.en and train.de, or train.tsv, plain or .gz, got none", {}),
         (
             "got train.en, train.en.gz, train.de",
             {"train.en.gz": "a", "train.en": "a", "train.de": "a"},

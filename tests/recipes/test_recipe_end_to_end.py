@@ -170,6 +170,7 @@ def test_both_systems_side_by_side_end_as_the_printed_script(tmp_path):
     failed = call([*words, "--side_by_side"], **tools, STAND_IN_FAILS="transformer")
     assert failed.returncode == 1 and (tmp_path / "exp" / RUN / "score.json").exists()
     assert re.search("(?m)^stock: .* stage 5-train failed .* takes transformer;", failed.stderr)
+    assert all(said in failed.stderr for said in ("; without --row, multi30k_tiny, ", " output: "))
     ended = finish([*words, "--side_by_side"], **tools).stderr
     assert "stage 9-table" in ended and ended.count("  aiayn translate ") == 1
     assert stages_run(finish([*words, "--side_by_side"], **tools).stderr) == []
